@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 from journalfs.errors import ConfigError, UnknownVersion
 
 _NAMED: Final = re.compile(
-    r"(?:^|/)((?:jdbc:)?(?:postgresql|postgres|mysql|mariadb|sqlite|mssql|sqlserver|oracle|db2)"
+    r"(?:^|/)((?:jdbc:)?(?:postgresql|postgres|mysql|mariadb|sqlite|mssql|sqlserver|oracle|db2|derby)"
     r"(?:\+\w+)?(?::thin)?):(.*)$",
     re.DOTALL,
 )
@@ -32,6 +32,12 @@ _DRIVERS: Final = {
 }
 """The first word of a URL -> SQLAlchemy's dialect and driver."""
 
+DERBY: Final = "derby"
+"""No driver of Python: its own one of Java only."""
+_SERVER: Final = re.compile(r"/+([\w.-]+:\d+/.*)$", re.DOTALL)
+"""Behind `jdbc:derby:`; else it is a folder."""
+
+_TWO_SLASHES: Final = r"\1//"
 _USER_WORDS: Final = ("user", "username")
 _KEPT_WORDS: Final = frozenset({"host", "unix_socket", "charset", "sslmode", "service_name"})
 """Parameters of a URL that drivers of Python know too; others are of Java drivers."""
@@ -43,6 +49,9 @@ class DatabaseSettings:
 
     url: str
     """SQLAlchemy's; without user and password where `user` and `password` say them."""
+    jdbc_url: str | None = None
+    """As Java has it, where it was given so."""
+    driver_class: str | None = None
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     message_table: str = "MESSAGES"
@@ -70,6 +79,8 @@ class DatabaseSettings:
     @property
     def shown(self) -> str:
         """What people may see: without a password."""
+        if self.dialect == DERBY:
+            return re.sub(r"(;\w*[pP]assword=)[^;]*", r"\1***", str(self.jdbc_url))
         return re.sub(r"//([^:/@]*):[^@/]*@", r"//\1@", self.url)
 
 
@@ -98,6 +109,7 @@ _TEXTS: Final = {
     "page-store-table-name": "page_store_table",
     "node-manager-store-table-name": "node_manager_table",
 }
+_CLASS: Final = "jdbc-driver-class-name"
 _NUMBERS: Final = {
     "jdbc-network-timeout": "network_timeout_ms",
     "jdbc-lock-renew-period": "lock_renew_period_ms",
@@ -111,8 +123,10 @@ _NUMBERS: Final = {
 _TABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]{0,62}")
 
 
-def database_named(path: Path | str) -> DatabaseSettings | None:
-    """The database that somebody gave where a path may stand; None for a path."""
+def database_named(path: Path | str, base: Path | None = None) -> DatabaseSettings | None:
+    """The database that somebody gave where a path may stand; None for a path. Folders are looked for from
+    `base` on.
+    """
     text = os.fspath(path)
     found = _NAMED.search(text)
     if found is None or os.path.lexists(text):
@@ -121,13 +135,30 @@ def database_named(path: Path | str) -> DatabaseSettings | None:
     if scheme.endswith("sqlite"):
         file = rest.lstrip("/") if rest.startswith("//") and not rest.startswith("////") else rest
         return DatabaseSettings(url=f"sqlite:///{os.path.abspath(unquote(file))}")
-    return DatabaseSettings(url=_translated(scheme, rest))
+    if scheme.endswith(DERBY):
+        return DatabaseSettings(url=f"{DERBY}://", jdbc_url=_derby(rest, base)) if "jdbc:" in scheme else None
+    java = f"{scheme}:{re.sub('^(@?)/+', _TWO_SLASHES, rest)}" if scheme.startswith("jdbc:") else None
+    return DatabaseSettings(url=_translated(scheme, rest), jdbc_url=java)
+
+
+def _derby(rest: str, base: Path | None) -> str:
+    """Where nothing is to be made by looking at it."""
+    server = _SERVER.match(rest)
+    place, *attributes = rest.removeprefix("directory:").split(";")
+    if server is not None:
+        place = "//" + server[1].partition(";")[0]
+    else:
+        place = os.path.abspath(Path(base or "") / place)
+    kept = [one for one in attributes if one and not one.lower().startswith("create=")]
+    return ";".join([f"jdbc:{DERBY}:{place}", *kept])
 
 
 def kept_text(text: str) -> str:
-    """A URL so that it means the same once it went through a path: SQLite's files are named from the root."""
-    found = re.match(r"(sqlite):///(?!/)(.*)$", text, re.DOTALL)
-    return text if found is None else f"{found[1]}:{os.path.abspath(found[2])}"
+    """A URL so that it means the same once it went through a path: files are named from the root."""
+    found = re.match(r"(sqlite:)///(?!/)(.*)$|(jdbc:derby:)([^/;].*)$", text, re.DOTALL)
+    if found is None:
+        return text
+    return f"{found[1] or found[3]}{os.path.abspath(found[2] or found[4].removeprefix('directory:'))}"
 
 
 def _translated(scheme: str, rest: str) -> str:
@@ -175,7 +206,8 @@ def database_settings(
     said = elements.get("jdbc-connection-url", place)
     text = said.text if said is not place else properties.get("url", properties.get("jdbcUrl", ""))
     url = text if text.startswith("jdbc:") else unmasked(text)
-    settings = database_named(url)
+    folder = said.file.parent
+    settings = database_named(url, folder.parent if folder.name == "etc" else folder)
     if settings is None:
         shown = url.partition("?")[0] or "nothing"
         reason = f"{shown} names no database that can be reached from here; see docs/use/database.md"
@@ -197,6 +229,8 @@ def overruled(
         or settings.password
         or settings.pool.get("password"),
     }
+    if _CLASS in elements:
+        settings = replace(settings, driver_class=elements[_CLASS].text or None)
     numbers = {field: _number(elements[name]) for name, field in _NUMBERS.items() if name in elements}
     return replace(settings, **named, **login, **numbers)  # type: ignore[arg-type]
 

@@ -135,7 +135,7 @@ class Carrying:
 
         if self.to is not None:
             raise WrongCall(f"{database.shown}: no older broker keeps a store in a database")
-        with deriving(f"convert {database.url}", None) as place:
+        with deriving(f"convert {database.shown}", None) as place:
             made, node = place / "store", place / "node"
             if not door.exists(made):
                 if is_filled(database):

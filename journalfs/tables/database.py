@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from journalfs import door
-from journalfs.config.database import DatabaseSettings
+from journalfs.config.database import DERBY, DatabaseSettings
 from journalfs.errors import DependencyMissing, JournalfsError, NotAStore, SystemFailure
 
 try:
@@ -43,11 +43,14 @@ LARGE_OBJECT_WRITE: Final = 0x20000
 READS: Final = "journalfs_reads"
 """An option of a connection: what it begins changes nothing."""
 
-_ONE_MOMENT: Final = {"oracle": "SERIALIZABLE"}
+_ONE_MOMENT: Final = {"oracle": "SERIALIZABLE", DERBY: "SERIALIZABLE"}
 _VERSION: Final = {
     "sqlite": "PRAGMA data_version",
     "postgresql": "SELECT CAST(pg_current_snapshot() AS TEXT)",
 }
+
+OVER_JAVA: Final = frozenset({"postgresql", "mysql", "mssql", "oracle"})
+"""Reached by a JDBC driver as well, where Python has none."""
 
 PIECE_BYTES: Final = 4 << 20
 """Of a file, read or written at once."""
@@ -56,11 +59,13 @@ PIECE_BYTES: Final = 4 << 20
 class Database:
     """Use from one thread at a time. `close` it."""
 
-    def __init__(self, settings: DatabaseSettings) -> None:
-        """Raises `DependencyMissing` and `SystemFailure`."""
+    def __init__(self, settings: DatabaseSettings, *, makes: bool = False) -> None:
+        """`makes`: one in a folder is made where it is missing. Raises `DependencyMissing` and
+        `SystemFailure`.
+        """
         self.settings = settings
         self.tables: Tables = tables_of(settings)
-        self.engine: Engine = _engine(settings)
+        self.engine: Engine = _engine(settings, makes=makes)
         self._watch: Connection | None = None
 
     @property
@@ -165,6 +170,12 @@ class Database:
         """The content of a row of a file table from `start` on, in pieces."""
         if self.dialect == "sqlite":
             yield from self._read_blob(connection, table, row_id, start)
+            return
+        if self.dialect == DERBY:
+            from journalfs.tables.java import blob_pieces  # noqa: PLC0415 - as in `_engine`
+
+            asked = f"SELECT data FROM {table.name} WHERE id = {int(row_id)}"
+            yield from blob_pieces(connection, asked, start, PIECE_BYTES)
             return
         at, column = start + 1, table.c.data
         where = table.c.id == row_id
@@ -271,7 +282,7 @@ class Database:
             raise OSError(error.errno or errno.EIO, str(error), self.settings.shown) from error
 
 
-def _engine(settings: DatabaseSettings) -> Engine:
+def _engine(settings: DatabaseSettings, *, makes: bool) -> Engine:
     try:
         url = sqlalchemy.make_url(settings.url)
     except SQLAlchemyError as error:
@@ -299,9 +310,13 @@ def _engine(settings: DatabaseSettings) -> Engine:
     most = settings.pool.get("maxTotal", "")
     if most.isdecimal() and int(most) > 0 and url.get_backend_name() != "sqlite":
         pool |= {"pool_size": int(most), "max_overflow": 0}
+    if settings.dialect == DERBY:
+        return _by_java(settings, makes=makes, **pool)
     try:
         engine = sqlalchemy.create_engine(url, connect_args=arguments, **pool)
     except (ImportError, NoSuchModuleError) as error:
+        if settings.jdbc_url is not None and settings.dialect in OVER_JAVA:
+            return _by_java(settings, makes=makes, **pool)
         raise DependencyMissing(
             f"a store at {settings.shown}",
             package=url.drivername,
@@ -311,6 +326,12 @@ def _engine(settings: DatabaseSettings) -> Engine:
         event.listen(engine, "connect", _sqlite_durable)
         event.listen(engine, "begin", _sqlite_begin)
     return engine
+
+
+def _by_java(settings: DatabaseSettings, *, makes: bool, **pool: Any) -> Engine:
+    from journalfs.tables.java import java_engine  # noqa: PLC0415 - an optional library, which starts a JVM
+
+    return java_engine(settings, makes=makes, **pool)
 
 
 def _sqlite_durable(connection: Any, _: object) -> None:

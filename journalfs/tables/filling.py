@@ -31,7 +31,7 @@ _EVENTS: Final = frozenset({RecordKind.EVENT})
 
 def is_filled(settings: DatabaseSettings) -> bool:
     """Whether there is a store already. Raises `SystemFailure` and `DependencyMissing`."""
-    database = Database(settings)
+    database = Database(settings, makes=True)
     try:
         with database.begin("look at the tables") as connection:
             return database.is_filled(connection)

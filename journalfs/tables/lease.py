@@ -17,6 +17,7 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, Connection, insert, literal_column, select, update
 
 from journalfs.clock import SystemClock
+from journalfs.config.database import DERBY
 from journalfs.errors import JournalfsError, StoreBusy
 from journalfs.tables.database import Database
 from journalfs.tables.schema import BACKUP_ROW, NODE_ROW, PRIMARY_ROW, STATE_ROW
@@ -38,6 +39,8 @@ _NOW_MS: Final = {
     "mssql": "DATEDIFF_BIG(MILLISECOND, '1970-01-01', SYSUTCDATETIME())",
     "ibm_db_sa": "(DAYS(CURRENT TIMESTAMP - CURRENT TIMEZONE) - DAYS('1970-01-01')) * 86400000"
     " + MIDNIGHT_SECONDS(CURRENT TIMESTAMP - CURRENT TIMEZONE) * 1000",
+    DERBY: "{fn TIMESTAMPDIFF(SQL_TSI_FRAC_SECOND, TIMESTAMP('1970-01-01 00:00:00'), CURRENT_TIMESTAMP)}"
+    " / 1000000",
     "oracle": "ROUND((CAST(SYS_EXTRACT_UTC(SYSTIMESTAMP) AS DATE) - DATE '1970-01-01') * 86400000)",
 }
 

@@ -43,7 +43,7 @@ class OwnedTables:
         self.shown = settings.shown
         self.directories: tuple[Path, ...] = ()
         with ExitStack() as undo:
-            self.database = Database(settings)
+            self.database = Database(settings, makes=True)
             undo.callback(self.database.close)
             self.lease: Final = Lease(self.database, lost=self._failed)
             self.lease.acquire()

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import mssql, mysql, oracle, postgresql
 from sqlalchemy.types import UserDefinedType
 
-from journalfs.config.database import DatabaseSettings
+from journalfs.config.database import DERBY, DatabaseSettings
 
 BLOB_BYTES_MAX: Final = {"postgresql": 1 << 30, "mysql": 1 << 32, "oracle": 1 << 32}
 """A longer message is a large one."""
@@ -143,7 +143,7 @@ def file_table(metadata: MetaData, name: str) -> Table:
     if name in metadata.tables:
         return metadata.tables[name]
     # Elsewhere a key that is a number counts up by itself.
-    counted = (Identity(on_null=True),) if metadata.info["dialect"] in ("oracle", "ibm_db_sa") else ()
+    counted = (Identity(on_null=True),) if metadata.info["dialect"] in ("oracle", "ibm_db_sa", DERBY) else ()
     return Table(
         name,
         metadata,

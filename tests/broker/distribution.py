@@ -116,7 +116,9 @@ def locked(name: str) -> Iterator[None]:
 JDBC_DRIVERS = {
     "postgresql": "org.postgresql:postgresql:42.7.4",
     "mysql": "org.mariadb.jdbc:mariadb-java-client:3.4.1",
+    **{f"derby{part}": f"org.apache.derby:derby{part}:10.15.2.0" for part in ("", "shared", "tools")},
 }
+DERBY = "derby", "derbyshared", "derbytools"
 
 
 def jdbc_driver(database: str) -> Path:

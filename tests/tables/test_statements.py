@@ -15,6 +15,7 @@ from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.schema import CreateTable
 
 from journalfs.config.database import DatabaseSettings
+from journalfs.tables.java import DerbyDialect
 from journalfs.tables.schema import tables_of
 from tests.broker.distribution import class_path
 
@@ -37,6 +38,7 @@ DIALECTS: dict[str, Dialect] = {
     "POSTGRESQL": postgresql.dialect(),  # type: ignore[no-untyped-call]
     "MYSQL": mysql.dialect(),
     "DB2": Db2(),
+    "DERBY": DerbyDialect(),
 }
 
 
