@@ -100,6 +100,7 @@ FROM_SEEDS = frozenset(name for names in SEEDS.values() for name in names.split(
 
 OF_A_DATABASE = frozenset(
     {
+        "jdbc-driver-class-name",
         "jdbc-connection-url",
         "jdbc-user",
         "jdbc-password",

@@ -78,7 +78,7 @@ def test_what_a_database_store_says(tmp_path: Path) -> None:
     assert (found.network_timeout_ms, found.lock_renew_period_ms) == (7000, 300)
     assert (found.lock_expiration_ms, found.lock_acquisition_timeout_ms) == (3000, 50)
     assert (found.allowed_time_diff_ms, found.sync_period_ms) == (10, 9)
-    assert found.page_bytes_max == 1024
+    assert (found.page_bytes_max, found.driver_class) == (1024, "org.postgresql.Driver")
     assert "secret" not in repr(found)
 
 
@@ -130,7 +130,7 @@ def test_tables_have_the_names_that_are_set(tmp_path: Path) -> None:
     ("inside", "reason"),
     [
         ("", "nothing names no database"),
-        ("<jdbc-connection-url>jdbc:derby:x</jdbc-connection-url>", "jdbc:derby:x names no database"),
+        ("<jdbc-connection-url>jdbc:h2:x</jdbc-connection-url>", "jdbc:h2:x names no database"),
         (
             "<jdbc-connection-url>jdbc:sqlite:/x</jdbc-connection-url>"
             "<message-table-name>a; b</message-table-name>",
