@@ -38,6 +38,7 @@ _AT_FDCWD: Final = -100
 _SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _COPIED_BYTES: Final = 8 << 20
 """At once."""
+READ_BYTES_MAX: Final = 1 << 30
 _LINKS_MAX: Final = 40
 """As many as the kernel follows."""
 
@@ -459,9 +460,14 @@ def _regular(descriptor: int, name: AnyPath) -> os.stat_result:
 
 
 def read(path: AnyPath, length_max: int = -1) -> bytes:
-    """A file, or the beginning of it. Raises OSError."""
-    with open(open_file(path), "rb", buffering=0) as file:
-        return file.read() if length_max < 0 else file.read(length_max)
+    """A file, which may have a gigabyte, or the beginning of it. Raises OSError."""
+    descriptor, found = open_and_look(path)
+    with open(descriptor, "rb", buffering=0) as file:
+        if length_max < 0 and found.st_size > READ_BYTES_MAX:
+            raise OSError(errno.EFBIG, f"longer than {READ_BYTES_MAX} bytes", os.fsdecode(path))
+        if length_max < 0:
+            return file.read()
+        return file.read(min(length_max, found.st_size or length_max))  # it takes the memory for what it asks
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +17,7 @@ from journalfs.backup.contents import BESIDE, SNAPSHOT, Content, Contents, conte
 from journalfs.backup.manifest import (
     BACKUPS,
     FORMAT,
+    MANIFEST_BYTES_MAX,
     OBJECTS,
     PIECE_BYTES,
     SUFFIX,
@@ -97,7 +99,7 @@ class Backups:
             if not names:
                 raise NoSuchName(f"{self.place.shown}: there is no backup; journalfs backup makes one")
             name = names[-1]
-        content = self.place.read(manifest_name(name)) if "/" not in name else None
+        content = self.place.read(manifest_name(name), MANIFEST_BYTES_MAX) if "/" not in name else None
         if content is None:
             raise NoSuchName(f"{name}: there is no such backup; journalfs backup list names them")
         return decode(content, f"{self.place.shown}/{manifest_name(name)}")
@@ -229,6 +231,7 @@ class Backups:
             door.make_folders(staging, mode=0o700)
             for folder in _FOLDERS:
                 door.make_folders(staging / folder)
+            _require_room(manifest, staging)
             for file in manifest.files:
                 self._restore(file, staging)
             if manifest.how == SNAPSHOT:
@@ -239,13 +242,14 @@ class Backups:
             places = (layout.large_dir, layout.paging_dir, layout.bindings_dir, layout.journal_dir)
             self._move(staging, destination, dict(zip(_FOLDERS, places, strict=True)))
         except OSError as error:
+            if error.errno == errno.ENOSPC:  # what is there takes what others need
+                with suppress(OSError):
+                    door.remove_tree(staging)
             raise SystemFailure.from_os(error, error.filename or staging, doing="restore") from error
         return manifest
 
     def _restore(self, file: BackedUpFile, staging: Path) -> None:
         path = staging / file.path
-        if not path.is_relative_to(staging) or ".." in path.parts:
-            raise Damaged(self.place.shown, 0, f"a backup names the file {file.path!r}")
         door.make_folders(path.parent)
         descriptor = door.create(path)
         try:
@@ -256,7 +260,7 @@ class Backups:
                     os.pwrite(descriptor, content, at)
                 self.advance(length)
             os.ftruncate(descriptor, file.size_bytes)
-            if file.path.startswith(("journal/", "bindings/")) and file.size_bytes:
+            if file.is_laid_out and file.size_bytes:
                 os.posix_fallocate(descriptor, 0, file.size_bytes)
             os.fsync(descriptor)
         finally:
@@ -282,6 +286,14 @@ class Backups:
             if name not in _FOLDERS and not door.exists(destination / name):
                 door.rename(staging / name, destination / name)
         door.remove_tree(staging)
+
+
+def _require_room(manifest: Manifest, place: Path) -> None:
+    """Raises OSError where what is laid out in full would fill the disk."""
+    wanted = sum(file.size_bytes if file.is_laid_out else 0 for file in manifest.files)
+    disk = door.disk_of(place)
+    if wanted > disk.f_bavail * disk.f_frsize:
+        raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}: it takes {wanted} bytes", str(place))
 
 
 class _Changed(Exception):  # noqa: N818 - named as what happened
@@ -318,7 +330,7 @@ def _read_at(descriptor: int, at: int, length: int) -> bytes:
 def piece_of(place: Place, piece_hash: str, length: int, of: str) -> bytes:
     """A piece that is what it has to be. Raises `Damaged`."""
     name = object_name(piece_hash)
-    content = place.read(name)
+    content = place.read(name, PIECE_BYTES)
     if content is None:
         raise Damaged(f"{place.shown}/{name}", 0, f"a piece of {of} is not there")
     if len(content) != length or hash_of(content) != piece_hash:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import time
 import uuid
 from collections.abc import Iterator
@@ -13,12 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from journalfs import door
-from journalfs.config.files import TOML_NAME
+from journalfs.backup.manifest import OURS
 from journalfs.config.journal_settings import journal_settings
 from journalfs.config.layout import StoreLayout, locate_store
 from journalfs.errors import SystemFailure
 from journalfs.format.server_lock import PRIMARY_LOCK_NAME, SERVER_LOCK_NAME
-from journalfs.journal.file_gaps import NOTED
 from journalfs.journal.heads import read_regular_file
 from journalfs.limits import JOURNAL_HEADER_BYTES
 from journalfs.store.locks import lock_holder
@@ -27,10 +25,6 @@ from journalfs.store.snapshot_folder import folder_name, layout_of, read_descrip
 SNAPSHOT, CLOSED, BESIDE = "snapshot", "closed", "beside"
 
 _LOCKS: Final = frozenset({SERVER_LOCK_NAME, PRIMARY_LOCK_NAME})
-_OURS: Final = (TOML_NAME, "journalfs/permissions", os.fspath(NOTED))
-"""Files of ours that say how a store is used, and why ids are missing; all others are derived, or
-not published yet.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +63,7 @@ class Contents:
             (layout.large_dir, "large-messages"),
         ):
             yield from self._below(folder, name)
-        for name in _OURS:
+        for name in OURS:
             if door.is_file(self.source / name):
                 yield Content(self.source / name, name)
 

@@ -7,16 +7,30 @@ share pieces, so one costs what changed since the others.
 from __future__ import annotations
 
 import hashlib
-from typing import Final
+import os
+from typing import Annotated, Final
 
 import msgspec
 
+from journalfs.config.files import TOML_NAME
 from journalfs.errors import Damaged
+from journalfs.journal.file_gaps import NOTED
+from journalfs.showing import printable
 from journalfs.store.checked_json import decode_checked, encode_checked
 
 FORMAT: Final = 1
 PIECE_BYTES: Final = 1 << 20
 """Every piece of a file but its last one."""
+
+MANIFEST_BYTES_MAX: Final = 1 << 30
+
+_FOLDERS: Final = frozenset(("journal", "bindings", "paging", "large-messages"))
+OURS: Final = (TOML_NAME, "journalfs/permissions", os.fspath(NOTED))
+"""Files of ours that say how a store is used, and why ids are missing; all others are derived, or
+not published yet.
+"""
+_Size = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+_Hash = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 BACKUPS, OBJECTS = "backups", "objects"
 SUFFIX: Final = ".json"
@@ -29,12 +43,31 @@ class BackedUpFile(msgspec.Struct, frozen=True):
 
     path: str
     """Below the store: `journal/…`, `bindings/…`, `paging/…`, `large-messages/…`, or a file of ours."""
-    size_bytes: int
-    content_bytes: int
+    size_bytes: _Size
+    content_bytes: _Size
     """So much was read; zeros follow."""
     mtime_ns: int
     inode: int
-    pieces: list[str | None]
+    pieces: list[_Hash | None]
+
+    @property
+    def is_laid_out(self) -> bool:
+        """It takes all of its room, as brokers want it."""
+        return self.path.startswith(("journal/", "bindings/"))
+
+    @property
+    def is_possible(self) -> bool:
+        """Others may have written what says it."""
+        top, *names = parts = self.path.split("/")
+        named = self.path in OURS or (top in _FOLDERS and bool(names))
+        pieces = -(-self.content_bytes // PIECE_BYTES)
+        return (
+            named
+            and "\0" not in self.path
+            and not {"", ".", ".."} & {*parts}
+            and len(self.pieces) == pieces
+            and self.content_bytes <= self.size_bytes
+        )
 
     def length_of(self, index: int) -> int:
         """Of a piece."""
@@ -68,6 +101,9 @@ def decode(content: bytes, where: str) -> Manifest:
     manifest = decode_checked(content, "backup", Manifest, where)
     if manifest.format != FORMAT:
         raise Damaged(where, 0, f"format {manifest.format}, this journalfs reads {FORMAT}")
+    for file in manifest.files:
+        if not file.is_possible:
+            raise Damaged(where, 0, f"no backup has such a file: {printable(file.path)}")
     return manifest
 
 

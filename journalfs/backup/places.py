@@ -7,11 +7,12 @@ import fcntl
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from journalfs import door
 from journalfs.errors import DependencyMissing, SystemFailure
 
 
@@ -20,8 +21,8 @@ class Place(Protocol):
 
     shown: str
 
-    def read(self, name: str) -> bytes | None:
-        """None: there is no such name."""
+    def read(self, name: str, bytes_max: int) -> bytes | None:
+        """None: there is no such name. A byte more than `bytes_max` says that there are more."""
 
     def write(self, name: str, content: bytes) -> None:
         """Durable when it returns; whole, or not there."""
@@ -45,19 +46,25 @@ def is_url(text: str) -> bool:
 
 
 def place_at(text: str) -> Place:
-    """`DIRECTORY`, or a URL such as `s3://bucket/backups`. Raises `DependencyMissing`."""
+    """`DIRECTORY`, or a URL such as `s3://bucket/backups`. Raises `DependencyMissing`, `SystemFailure`."""
     return _Objects(text) if is_url(text) else _Folder(Path(os.path.abspath(text)))
 
 
 class _Folder:
+    """Others may have written it: no link in it is followed, and only regular files are read."""
+
     def __init__(self, root: Path) -> None:
-        self._root, self.shown = root, str(root)
+        self.shown = str(root)
+        try:
+            self._root = door.resolved(root)
+        except OSError as error:
+            raise SystemFailure.from_os(error, root, doing="use it for backups") from error
         self._changed: set[Path] = set()
         """Directories with names that are not durable yet."""
 
-    def read(self, name: str) -> bytes | None:
+    def read(self, name: str, bytes_max: int) -> bytes | None:
         try:
-            return (self._root / name).read_bytes()
+            return door.read(self._root / name, bytes_max + 1)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -68,7 +75,7 @@ class _Folder:
         made = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
         try:
             self._make(path.parent)
-            descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            descriptor = door.create(made, os.O_WRONLY, mode=0o600)
             try:
                 left = memoryview(content)
                 while left:
@@ -76,55 +83,54 @@ class _Folder:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-            made.rename(path)
+            door.rename(made, path)
         except OSError as error:
             with suppress(OSError):
-                made.unlink()
+                door.remove(made)
             raise SystemFailure.from_os(error, path, doing="write a backup") from error
         self._changed.add(path.parent)
 
     def _make(self, folder: Path) -> None:
-        if not folder.is_dir():
+        if not door.is_folder(folder):
             self._make(folder.parent)
-            folder.mkdir(mode=0o700, exist_ok=True)
+            with suppress(FileExistsError):
+                door.make_folder(folder, mode=0o700)
             self._changed.add(folder.parent)
 
     def names(self, folder: str) -> Iterator[str]:
-        for parent, _, names in os.walk(self._root / folder):
-            for name in names:
-                if not name.startswith("."):
-                    yield os.path.relpath(os.path.join(parent, name), self._root)
+        top = self._root / folder
+        try:
+            for parent, _, names in door.below(top) if door.exists(top) else ():
+                for name in map(os.fsdecode, names):
+                    if not name.startswith("."):
+                        yield os.path.relpath(os.path.join(os.fsdecode(parent), name), self._root)
+        except OSError as error:
+            raise SystemFailure.from_os(error, top, doing="list backups") from error
 
     def remove(self, name: str) -> None:
         try:
-            (self._root / name).unlink(missing_ok=True)
+            door.remove_if_there(self._root / name)
         except OSError as error:
             raise SystemFailure.from_os(error, self._root / name, doing="remove a backup") from error
 
     def sync(self) -> None:
         try:
             for folder in sorted(self._changed):
-                descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-                try:
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
+                door.sync(folder)
         except OSError as error:
             raise SystemFailure.from_os(error, self._root, doing="make a backup durable") from error
         self._changed.clear()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        try:
-            self._make(self._root)
-            descriptor = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            raise SystemFailure.from_os(error, self._root, doing="use it for backups") from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with ExitStack() as stack:
+            try:
+                self._make(self._root)
+                held = stack.enter_context(door.folder(self._root))
+            except OSError as error:
+                raise SystemFailure.from_os(error, self._root, doing="use it for backups") from error
+            fcntl.flock(held, fcntl.LOCK_EX)
             yield
-        finally:
-            os.close(descriptor)
 
 
 class _Objects:
@@ -155,9 +161,9 @@ class _Objects:
     def _path(self, name: str) -> str:
         return f"{self._root.rstrip('/')}/{name}"
 
-    def read(self, name: str) -> bytes | None:
+    def read(self, name: str, bytes_max: int) -> bytes | None:
         try:
-            return bytes(self._files.cat_file(self._path(name)))
+            return bytes(self._files.cat_file(self._path(name), start=0, end=bytes_max + 1))
         except FileNotFoundError:
             return None
         except Exception as error:

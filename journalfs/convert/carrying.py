@@ -386,7 +386,7 @@ def _bodies_of(staging: Path) -> set[str]:
 def _state_of(staging: Path) -> _State | None:
     try:
         return msgspec.json.decode(door.read(staging / PROGRESS), type=_State)
-    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
         return None
 
 

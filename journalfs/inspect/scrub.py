@@ -103,7 +103,7 @@ class Scrub:
         for name in sorted(place.names(OBJECTS)):
             if self.memory.after is not None and name <= self.memory.after:
                 continue
-            content = place.read(name)
+            content = place.read(name, PIECE_BYTES)
             if content is not None:
                 try:
                     piece_of(place, name.rpartition("/")[2], len(content), "some backup")

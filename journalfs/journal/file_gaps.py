@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol
 
 import msgspec
 
@@ -21,6 +21,7 @@ NOTED: Final = Path("journalfs/deleted-journal-files.json")
 RANGES_MAX: Final = 256
 """Of ids that were deleted; of more the nearest are taken together."""
 
+_Id = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 Range = tuple[int, int]
 """The first and the last id."""
 
@@ -103,8 +104,8 @@ class DeletedFiles:
 
     def _noted(self) -> dict[str, list[Range]]:
         try:
-            return msgspec.json.decode(door.read(self._path), type=dict[str, list[Range]])
-        except (OSError, msgspec.DecodeError):
+            return msgspec.json.decode(door.read(self._path), type=dict[str, list[tuple[_Id, _Id]]])
+        except (OSError, ValueError, RecursionError):
             return {}
 
 

@@ -70,7 +70,7 @@ def kept_damage(root: Path) -> Iterator[Damage]:
     for path in (root / FOLDER / name for name in sorted(_names(root)) if name.endswith(".json")):
         try:
             yield msgspec.json.decode(door.read(path), type=Damage)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, ValueError, RecursionError):
             yield Damage(name_of(path, root), 0, 0, "garbage", "it does not say what is kept beside it")
 
 

@@ -166,7 +166,7 @@ def derived_from(root: Path) -> Description | None:
         return msgspec.json.decode(door.read(root / DESCRIPTION), type=Description)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (msgspec.DecodeError, OSError):
+    except (ValueError, RecursionError, OSError):
         return None
 
 

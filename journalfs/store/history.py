@@ -369,7 +369,9 @@ class History:
         from datetime import datetime, timedelta  # noqa: PLC0415 - few list them
 
         times = self._index()
-        firsts = [one for one in (times.of(file).times.first_ms for file in self.kept().files) if one > 0]
+        now_ms = self.clock.now_ms()  # who sends says when, and nothing was sent later
+        found_ms = (times.of(file).times.first_ms for file in self.kept().files)
+        firsts = [min(one, now_ms) for one in found_ms if one > 0]
         if not firsts:
             return []
         day = datetime.fromtimestamp(min(firsts) / 1000).date()

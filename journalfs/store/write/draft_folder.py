@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
@@ -32,18 +32,21 @@ Way: TypeAlias = tuple[QueuePath, QueuePath | None]
 """The queue that messages are in, and the one that they go to; None: they are acknowledged."""
 
 
+_Int64 = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+
+
 class Begun(msgspec.Struct, frozen=True, tag="begun", tag_field="what"):
-    transaction: str
+    transaction: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
     """Of no other: the journal knows by it whether this one was committed."""
     name: str
-    begun_ms: int
+    begun_ms: _Int64
 
 
 class Holds(msgspec.Struct, frozen=True, tag="hold", tag_field="what", omit_defaults=True):
     """`ended`: it holds them no more."""
 
     source: tuple[str, str]
-    ids: list[int]
+    ids: list[_Int64]
     target: tuple[str, str] | None = None
     ended: bool = False
 
@@ -82,13 +85,16 @@ class DraftFolder:
     @classmethod
     def read(cls, path: Path, begun_ms: int, *, sync: bool) -> DraftFolder:
         """One that may be of a process that was killed: half a line at the end was never answered. Raises
-        OSError, and msgspec.MsgspecError for a line that is damaged.
+        OSError, and ValueError for a line that is damaged.
         """
         content = door.read(path / HOLDS)
         whole = content[: content.rfind(b"\n") + 1]
-        begun, *lines = [_decode(line) for line in whole.splitlines()]
-        if not isinstance(begun, Begun):
-            raise msgspec.DecodeError("the first line does not say which transaction this is")
+        try:
+            begun, *lines = [_decode(line) for line in whole.split(b"\n")[:-1] or [b""]]
+        except RecursionError as error:
+            raise ValueError(f"{error}") from None
+        if not isinstance(begun, Begun) or folder_name(decoded_name(begun.name)) != path.name:
+            raise ValueError("the first line does not say which transaction this is")
         folder = cls(path, begun.transaction, decoded_name(begun.name), begun.begun_ms or begun_ms, sync)
         if len(whole) != len(content):
             door.truncate(path / HOLDS, len(whole))

@@ -16,8 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from journalfs import door
 from journalfs.engine.waiting import Turn, offload, unbroken
 from journalfs.errors import JournalfsError, MessagesGone, NameTaken, NoSuchName, SystemFailure, WrongCall
@@ -192,7 +190,7 @@ class Drafts:
         for path in folders_in(place):
             try:
                 folder = DraftFolder.read(path, self.core.clock.now_ms(), sync=self.sync)
-            except (OSError, msgspec.MsgspecError) as error:
+            except (OSError, ValueError) as error:
                 unread = True
                 reason = f"{path}: the transaction cannot be read, and waits for it: {error}"
                 self.core.events.add("transaction", reason, level=logging.ERROR)

@@ -74,7 +74,7 @@ def _marks(core: Core) -> dict[str, tuple[RecordId, Mark]]:
             if reader.simple_string() != MARKS:
                 continue
             mark = msgspec.json.decode(reader.byte_array(), type=Mark)
-        except (DecodeError, msgspec.MsgspecError):
+        except (DecodeError, ValueError, RecursionError):
             continue  # whoever reads duplicate ids says so
         found[mark.name] = RecordId(operation.record_id), mark
     return found
