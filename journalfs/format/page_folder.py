@@ -44,7 +44,7 @@ def decode_address_file(data: bytes) -> str:
 
     The broker writes its platform's charset, nowadays UTF-8; what is no UTF-8 is taken as ISO 8859-1, which
     cannot fail and keeps old stores readable. A broker under a POSIX locale writes `?` for each character
-    outside ASCII: see `address_matches`. Raises `DecodeError` when there is no line.
+    outside ASCII: see `ascii_only`. Raises `DecodeError` when there is no line.
     """
     line = data.split(b"\n", 1)[0].rstrip(b"\r")
     if not line:
@@ -55,14 +55,8 @@ def decode_address_file(data: bytes) -> str:
         return line.decode("latin-1")
 
 
-def address_matches(written: str, address: str) -> bool:
-    """True when `written`, from an `address.txt`, can stand for `address`.
-
-    A broker running in an ASCII-only locale turned every character it could not write into `?`, so the
-    folder's own address may have to be found among the bound ones.
+def ascii_only(address: str) -> str:
+    """What a broker running in an ASCII-only locale wrote into an `address.txt`: every character that it
+    could not write is a `?`. So the folder's own address may have to be found among the bound ones.
     """
-    if written == address:
-        return True
-    if "?" not in written:
-        return False
-    return written == "".join(character if character.isascii() else "?" for character in address)
+    return "".join(character if character.isascii() else "?" for character in address)

@@ -44,7 +44,7 @@ class PageFolder:
 
     path: Path
     written_address: str | None
-    """As `address.txt` has it, where it may have lost characters: see `address_matches`. `None`: there is no
+    """As `address.txt` has it, where it may have lost characters: see `ascii_only`. `None`: there is no
     such file, or nothing in it.
     """
     pages: tuple[PageFile, ...]
@@ -131,19 +131,19 @@ class PagingDirectory:
 
     def _looked_at(self, names: Sequence[str]) -> dict[str, _Seen]:
         found: dict[str, _Seen] = {}
-        for name in names:
-            path = self.path / name
-            try:
-                status = door.status(path)
-                if stat.S_ISLNK(status.st_mode):
-                    raise door.refused(path, status.st_mode)
-                if stat.S_ISDIR(status.st_mode):
-                    found[name] = self._look(path, status.st_mtime_ns)
-            except FileNotFoundError:
-                continue  # deleted meanwhile
-            except OSError as error:
-                refuse_shortage(error, path)
-                self._refused.append(_refusal(path, error))
+        with door.folder(self.path) as held:
+            for name in names:
+                try:
+                    status = door.status_in(held, name)
+                    if stat.S_ISLNK(status.st_mode):
+                        raise door.refused(self.path / name, status.st_mode)
+                    if stat.S_ISDIR(status.st_mode):
+                        found[name] = self._look(held, name, status.st_mtime_ns)
+                except FileNotFoundError:
+                    continue  # deleted meanwhile
+                except OSError as error:
+                    refuse_shortage(error, self.path / name)
+                    self._refused.append(_refusal(self.path / name, error))
         refused = {one.path.name for one in self._refused}
         for name in self._seen.keys() - found.keys() - refused:
             self._note_gone(self._seen[name].folder.pages)
@@ -166,12 +166,14 @@ class PagingDirectory:
         for one in refused:
             yield Damage(name_of(one.path, self.relative_to), 0, 0, one.kind, one.reason)
 
-    def _look(self, path: Path, mtime_ns: int) -> _Seen:
-        seen = self._seen.get(path.name)
+    def _look(self, held: int, folder_name: str, mtime_ns: int) -> _Seen:
+        seen = self._seen.get(folder_name)
+        path = self.path / folder_name if seen is None else seen.folder.path
         same = seen is not None and seen.mtime_ns == mtime_ns and path not in self.own.changed
         self.own.changed.discard(path)
         if seen is not None and same and seen.confirmed:
-            return replace(seen, folder=self._with_last_page(seen.folder))
+            folder = self._with_last_page(held, seen.folder)
+            return seen if folder is seen.folder else replace(seen, folder=folder)
         known = seen.settled if seen is not None and self.own.alone else {}
         refused: list[Refused] = []
         set_aside: set[PageNumber] = set()
@@ -190,13 +192,14 @@ class PagingDirectory:
         }
         return _Seen(mtime_ns, same and len(settled) >= len(pages) - 1, folder, settled)
 
-    def _with_last_page(self, folder: PageFolder) -> PageFolder:
+    def _with_last_page(self, held: int, folder: PageFolder) -> PageFolder:
         """The folder with its last page as it is now: nobody appends to another."""
         if not folder.pages:
             return folder
         last = folder.pages[-1]
         try:
-            now = self._durable(_page(last.number, last.path, door.status(last.path)))
+            found = door.status_in(held, f"{folder.path.name}/{last.path.name}")
+            now = self._durable(_page(last.number, last.path, found))
         except OSError:
             return folder  # opening it says why
         if now == last:

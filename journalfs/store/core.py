@@ -30,7 +30,7 @@ from journalfs.errors import DecodeError
 from journalfs.format.page_folder import (
     ADDRESS_FILE_NAME,
     INVALID_SUFFIX,
-    address_matches,
+    ascii_only,
     format_page_name,
 )
 from journalfs.format.primitives import Reader
@@ -121,6 +121,7 @@ class Core:
     paging: PagingDirectory = field(init=False)
     second_folders: list[Damage] = field(default_factory=list)
     """What is wrong with which folder is of which address."""
+    _by_ascii: tuple[BindingsState | None, Mapping[str, Sequence[str]]] = (None, {})
     _by_records: dict[Path, tuple[PageFolder, BindingsState, tuple[str | None, str | None]]] = field(
         default_factory=dict
     )
@@ -322,7 +323,7 @@ class Core:
             return bound or sent_to
         if written in self.bindings.addresses:
             return written
-        matching = [name for name in self.bindings.addresses if address_matches(written, name)]
+        matching = self._ascii_only().get(written, ()) if "?" in written else ()
         if len(matching) == 1:
             return matching[0]
         bound, _ = self._address_by_records(folder)
@@ -330,6 +331,15 @@ class Core:
             return written
         self._wrong_address(folder.path, written, bound)
         return bound
+
+    def _ascii_only(self) -> Mapping[str, Sequence[str]]:
+        """Addresses by what brokers may have written of them, for all folders at once."""
+        if self._by_ascii[0] is not self.bindings:
+            found: dict[str, list[str]] = {}
+            for name in self.bindings.addresses:
+                found.setdefault(ascii_only(name), []).append(name)
+            self._by_ascii = self.bindings, found
+        return self._by_ascii[1]
 
     def _wrong_address(self, path: Path, written: str, bound: str) -> None:
         reason = f"says {written!r}, and the pages beside it are of queues of {bound!r}"
