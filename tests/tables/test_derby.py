@@ -51,6 +51,7 @@ def instance(artemis_home: Path, tmp_path: Path) -> Iterator[Broker]:
     broker.kill()
 
 
+@pytest.mark.long
 @pytest.mark.mount
 @pytest.mark.rule("S-221", "S-245")
 def test_a_broker_and_a_mount_take_turns_on_derby(instance: Broker, tmp_path: Path) -> None:
