@@ -95,7 +95,7 @@ def range_between(begin: str | None, end: str | None, now_ms: int) -> Range:
     """From the beginning of one time up to the end of another; None: without one. Raises WrongCall."""
     first = _span(begin, now_ms) if begin else Range(0, 0, moves=False)
     last = _span(end, now_ms) if end else Range(FOREVER_MS, FOREVER_MS, moves=False)
-    if first.from_ms > last.to_ms:
+    if first.from_ms >= last.to_ms:
         raise WrongCall(f"{begin}{SEPARATOR}{end}: it ends before it begins")
     return Range(first.from_ms, last.to_ms, first.moves or last.moves)
 

@@ -112,6 +112,9 @@ def _done(path: Path, asked: Asked, *, again: bool) -> Replayed:
     import trio  # noqa: PLC0415 - as above
 
     from journalfs.cli.export import progress  # noqa: PLC0415
+    from journalfs.clock import SystemClock  # noqa: PLC0415
+    from journalfs.config.layout import locate_store  # noqa: PLC0415
+    from journalfs.store.history import history_of  # noqa: PLC0415
     from journalfs.store.replaying import Replayed  # noqa: PLC0415
     from journalfs.store.write.opening import open_for_writing  # noqa: PLC0415
     from journalfs.store.write.store import WritingStore  # noqa: PLC0415
@@ -132,6 +135,9 @@ def _done(path: Path, asked: Asked, *, again: bool) -> Replayed:
             raise failure
         return replayed
 
+    history_of(
+        locate_store(path), SystemClock()
+    ).close()  # before a folder of it is made, as whoever writes does
     store = open_for_writing(path)
     try:
         return trio.run(run, store)

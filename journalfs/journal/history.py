@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from journalfs.damage import Damage, FileStamp
+from journalfs import door
+from journalfs.damage import Damage, FileStamp, name_of
 from journalfs.engine import history
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.history import NONE_STAYS, FileTimes
@@ -62,6 +63,9 @@ def list_history(copies: Path | None, journals: Sequence[Path], extension: str, 
     found: list[HistoryFile] = []
     problems: tuple[Damage, ...] = ()
     if copies is not None:
+        if not door.is_folder(copies):
+            reason = "no such directory, for the history"
+            problems += (Damage(name_of(copies, relative_to), 0, 0, "missing-directory", reason),)
         listing = DirectoryReader(copies, extension=extension, relative_to=relative_to).read()
         found = [HistoryFile(file, _copied_ms(file.path.name, extension)) for file in listing.files]
         problems += tuple(one for one in listing.problems if one.kind != "same-id")

@@ -415,7 +415,6 @@ class History:
                 door.make_folders(place / folder)
             view = replace(
                 layout,
-                journal_dir=layout.retention_dir if layout.retention_dir is not None else layout.journal_dir,
                 paging_dir=place / "paging",
                 large_dir=place / "large-messages",
                 warnings=(),
@@ -488,4 +487,7 @@ def history_of(layout: StoreLayout, clock: Clock) -> History:
     """That of a store that nobody opened. Raises NotAStore where it keeps none."""
     if layout.retention_dir is None:
         raise NotAStore(layout.root, "it keeps no history: no `journal-retention-directory`")
+    if not door.is_folder(layout.retention_dir):
+        reason = "no such directory, for the history (`journal-retention-directory`)"
+        raise NotAStore(layout.retention_dir, reason, give="a store whose history is there")
     return History(layout, clock)

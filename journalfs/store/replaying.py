@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -18,6 +18,7 @@ from journalfs.engine import history
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.scan import Scan, scan_journal
 from journalfs.engine.status import FileTorn
+from journalfs.engine.waiting import offload
 from journalfs.errors import NoSuchName
 from journalfs.journal.directory import JournalFile
 from journalfs.journal.history import Choice, HistoryFile, Kept
@@ -47,6 +48,13 @@ class Asked:
     target: QueuePath | None = None
     """None: each into the queue that it was in."""
     name: str | None = None
+
+    def require_selector(self) -> None:
+        """Raises `SelectorError`, whether or not there is anything to select from."""
+        from journalfs.selector import compile_selector  # noqa: PLC0415 - few replays have one
+
+        if self.selector is not None:
+            compile_selector(self.selector)
 
     @property
     def identity(self) -> str:
@@ -88,6 +96,8 @@ class Replayed:
     sent: dict[QueuePath, int] = field(default_factory=dict)
     before: int = 0
     """How many went when this was begun earlier."""
+    looked_at: set[QueuePath] = field(default_factory=set)
+    """Queues that were there, and those of which there was anything."""
 
     def count(self, chosen: Iterable[Chosen]) -> int:
         for one in chosen:
@@ -99,26 +109,34 @@ def plan(kept_by: History, wanted: Range, below_id: int, after: Position = BEGIN
     """Reads what compaction wrote whole, and the beginning of files that nobody looked through before."""
     kept = kept_by.kept()
     choice = kept_by.choice(kept, wanted)
-    sized = list(_windows(kept, replace(choice, below_id=below_id, ends_bytes=0)))
-    left = [one for one in sized if one.position > after]
-    total = sum(one.size_bytes for one in sized)
+    left = list(_windows(kept, replace(choice, below_id=below_id, ends_bytes=0), after))
+    total = sum(one.file.stamp.size_bytes for one in choice.taken)
     return Plan(left, total, total - sum(one.size_bytes for one in left))
 
 
-def _windows(kept: Kept, choice: Choice) -> Iterator[Window]:
+def _position(file: JournalFile) -> Position:
+    return not file.compacted, file.file_id
+
+
+def _windows(kept: Kept, choice: Choice, after: Position) -> Iterator[Window]:
+    """Of what lies behind a position: other files may be there than when that was noted, so it is files that
+    are done, not windows.
+    """
     compacted = [one for one in choice.taken if one.file.compacted]
     elsewhere = _elsewhere(compacted, kept.files)
     plain = [one for one in kept.files if not one.file.compacted]
     for some, ids in zip(([one] for one in compacted), elsewhere, strict=True):
-        yield _window(replace(choice, taken=some, later=(), left_out=ids))
-    for piece in _pieces([one for one in choice.taken if not one.file.compacted]):
+        if _position(some[0].file) > after:
+            yield _window(replace(choice, taken=some, later=(), left_out=ids))
+    left = [one for one in choice.taken if not one.file.compacted and _position(one.file) > after]
+    for piece in _pieces(left):
         yield _window(replace(choice, taken=piece, later=plain[plain.index(piece[-1]) + 1 :]))
 
 
 def _window(choice: Choice) -> Window:
     last = choice.taken[-1].file
     size_bytes = sum(one.file.stamp.size_bytes for one in choice.taken)
-    return Window(choice, (not last.compacted, last.file_id), size_bytes)
+    return Window(choice, _position(last), size_bytes)
 
 
 def _pieces(files: Sequence[HistoryFile]) -> Iterator[Sequence[HistoryFile]]:
@@ -165,12 +183,13 @@ def _scanned(file: JournalFile) -> Iterator[Scan]:
 # ---- what is chosen of a window ----------------------------------------------------------------------------
 
 
-async def chosen_of(store: HistoryStore, asked: Asked) -> list[Chosen]:
+async def chosen_of(store: HistoryStore, asked: Asked, replayed: Replayed) -> list[Chosen]:
     """Each message once, if all go to one queue, else once for each queue that it was in."""
     found: list[Chosen] = []
     seen: set[int] = set()
     for queue in store.queues():
         path = (queue.model.address, queue.name)
+        replayed.looked_at.add(path)
         if queue.model.binding.internal or not _is_source(path, asked.sources):
             continue
         ids = await _ids_of(queue, asked.selector)
@@ -196,20 +215,25 @@ async def _ids_of(queue: StoreQueue, selector: str | None) -> array[int]:
 
 
 async def planned(kept_by: History, asked: Asked, wanted: Range) -> Replayed:
-    """What would go. Nothing changes."""
+    """What would go. Nothing changes. Raises as the replay would."""
     replayed = Replayed()
+    await offload(asked.require_selector)
     for window in plan(kept_by, wanted, history.ANY_ID).windows:
         store = kept_by.open_choice(window.choice)
         try:
-            replayed.count(await chosen_of(store, asked))
+            chosen = await chosen_of(store, asked, replayed)
+            if asked.target is not None and asked.target not in replayed.looked_at:
+                raise NoSuchName(f"{'::'.join(asked.target)}: there is no such queue")
+            replayed.count(chosen)
         finally:
             store.close()
+    require_sources(replayed, asked)
     return replayed
 
 
-def require_sources(names: Mapping[QueuePath, object], asked: Asked) -> None:
-    """Raises NoSuchName for a source of which there never was anything."""
-    known = {"::".join(path) for path in names} | {path[0] for path in names}
-    for source in asked.sources:
+def require_sources(replayed: Replayed, asked: Asked) -> None:
+    """Raises NoSuchName for a source that is not there, and of which nothing was found."""
+    known = {"::".join(path) for path in replayed.looked_at} | {path[0] for path in replayed.looked_at}
+    for source in asked.sources if known else ():
         if source not in known:
             raise NoSuchName(f"{source}: there is no such address or queue")

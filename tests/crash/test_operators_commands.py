@@ -9,9 +9,11 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -21,6 +23,14 @@ from tests.mounting import JOURNALFS, journalfs, mounted_for_writing
 from tests.writing.conftest import new_store
 
 HERE = Path(__file__).parent
+KEPT = (
+    'journal-file-size = 65536\njournal-retention-directory = "history"\n'
+    "journal-retention-max-bytes = 100000000\n"
+)
+WITH_SMALL_WINDOWS = (
+    "from journalfs.store import replaying; replaying.WINDOW_BYTES = 1; "
+    "from journalfs.cli.main import main; main()"
+)
 KILLS_LONG = 40
 """At most, spread over the changes that a command makes."""
 
@@ -43,6 +53,7 @@ class Scene:
     """A directory before a command, which is put back for each kill."""
 
     words: list[str | Path]
+    program: ClassVar[list[str | Path]] = [JOURNALFS]
 
     def __init__(self, path: Path, source: Path) -> None:
         self.path, self.source = path, source
@@ -50,6 +61,10 @@ class Scene:
 
     def look(self) -> None:
         """Right after a kill."""
+
+    def finish(self) -> None:
+        """Give the command once more."""
+        run(*self.words)
 
     def again(self) -> None:
         """After the command was given once more, to its end."""
@@ -78,6 +93,10 @@ class Restore(Scene):
         super().__init__(path, source)
         run("backup", source, self.dest)
         self.words = ["restore", self.dest, path / "new"]
+
+    def finish(self) -> None:
+        if not (self.path / "new").exists():
+            super().finish()
 
     def look(self) -> None:
         """It is whole, or not there."""
@@ -149,13 +168,48 @@ class Redrive(Scene):
         assert found == {"q": evens, "r": odds, "DLQ": []}
 
 
+class Replay(Scene):
+    """Each file of the history is a window, and so a transaction; to who goes on they are all one."""
+
+    program: ClassVar[list[str | Path]] = [sys.executable, "-c", WITH_SMALL_WINDOWS]
+    MESSAGES = 900
+
+    def __init__(self, path: Path, source: Path) -> None:
+        super().__init__(path, source)
+        store = new_store(path / "store")
+        (store / "journalfs.toml").write_text(KEPT)
+        with mounted_for_writing(store, path / "mnt") as mount:
+            for name in ("a/q", "a/again"):
+                (mount.path / name).mkdir(parents=True)
+            for first in range(0, self.MESSAGES, 100):
+                lines = (f"{number} {'x' * 2000}\n" for number in range(first, first + 100))
+                (mount.path / "a/q/in.txt").write_text("".join(lines))
+        self.words = ["replay", store, "a::q", "--to-queue", "a::again"]
+
+    def finish(self) -> None:
+        done = journalfs(*self.words)
+        assert done.returncode == 0 or "this was replayed already, 900 messages" in done.stderr
+
+    def _numbers(self) -> list[int]:
+        lines = run("cat", self.path / "store", "--no-index").splitlines()
+        found = [one for one in map(json.loads, lines) if one["queue"] == "again"]
+        return [int(one["body"].split()[0]) for one in found]
+
+    def look(self) -> None:
+        found = self._numbers()
+        assert found == [*range(len(found))]
+
+    def again(self) -> None:
+        assert self._numbers() == [*range(self.MESSAGES)]
+
+
 def changes_of(scene: Scene, killing: Path, before: int | None, told: Path) -> int | None:
     """How many a whole run made; None: killed."""
     environment = {**os.environ, "LD_PRELOAD": str(killing), "PYTHONDONTWRITEBYTECODE": "1"}
     environment["KILL_COUNT"] = str(told)
     if before is not None:
         environment["KILL_BEFORE"] = str(before)
-    done = subprocess.run([JOURNALFS, *scene.words], env=environment, capture_output=True, check=False)
+    done = subprocess.run([*scene.program, *scene.words], env=environment, capture_output=True, check=False)
     if done.returncode == -signal.SIGKILL:
         return None
     assert done.returncode == 0, done.stderr
@@ -163,9 +217,9 @@ def changes_of(scene: Scene, killing: Path, before: int | None, told: Path) -> i
 
 
 @pytest.mark.mount
-@pytest.mark.rule("S-270")
+@pytest.mark.rule("S-253", "S-270")
 @pytest.mark.parametrize("kills", [1, pytest.param(KILLS_LONG, marks=pytest.mark.long)])
-@pytest.mark.parametrize("made", [Backup, Restore, Prune, Redrive])
+@pytest.mark.parametrize("made", [Backup, Restore, Prune, Redrive, Replay])
 def test_a_kill_before_any_change_loses_and_doubles_nothing(
     made: Callable[[Path, Path], Scene], kills: int, killing: Path, stores: PristineStores, tmp_path: Path
 ) -> None:
@@ -180,6 +234,5 @@ def test_a_kill_before_any_change_loses_and_doubles_nothing(
         shutil.copytree(tmp_path / "before", scene.path, symlinks=True)
         assert changes_of(scene, killing, point, tmp_path / "told") is None, (point, whole)
         scene.look()
-        if not (isinstance(scene, Restore) and (scene.path / "new").exists()):
-            run(*scene.words)
+        scene.finish()
         scene.again()

@@ -75,7 +75,9 @@ def test_the_same_as_the_brokers_own(root: Path) -> None:
 def test_killed_between_any_two_windows_it_goes_on(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And what it sent itself, which is in the journal by now, is not sent again."""
+    """And what it sent itself, which is in the journal by now, is not sent again, nor is one that was done
+    part of a larger window, as when older files went meanwhile.
+    """
     monkeypatch.setattr(replaying, "WINDOW_BYTES", 1)
     left: list[Path] = []
 
@@ -85,6 +87,7 @@ def test_killed_between_any_two_windows_it_goes_on(
 
     done(root, INTO_DLQ, keep)
     assert len(left) > 8
+    monkeypatch.setattr(replaying, "WINDOW_BYTES", 1 << 26)
     for one in left[::3]:
         before = in_dlq(one)
         replayed = done(one, INTO_DLQ)
@@ -109,6 +112,20 @@ def test_nobody_loses_what_fails(root: Path) -> None:
     assert not in_dlq(root)
 
 
+def test_what_was_sent_is_in_memory_no_more(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a replay takes, it holds one window: between two, next to nothing of 4 MB."""
+    monkeypatch.setattr(replaying, "WINDOW_BYTES", 1)
+    held: list[int] = []
+
+    def look() -> None:
+        mapped = Path("/proc/self/smaps").read_text().split(f" {root}/journal/")[1:]
+        held.append(sum(int(one.partition("Rss:")[2].split()[0]) for one in mapped))
+
+    done(root, INTO_DLQ, look)
+    assert len(held) > 8
+    assert max(held[1:]) < 512
+
+
 def test_by_selector_and_range_into_their_own_queues(root: Path) -> None:
     asked = Asked(begin="2026-11-21T09:23:00Z", selector="n < 10")
     replayed = done(root, asked)
@@ -121,6 +138,12 @@ def test_by_selector_and_range_into_their_own_queues(root: Path) -> None:
     store.close()
 
 
+def refused(root: Path, *words: str) -> str:
+    told = journalfs("replay", root, *words)
+    assert told.returncode > 0
+    return told.stderr
+
+
 def test_commands(root: Path, stores: PristineStores) -> None:
     planned = journalfs("replay", root, "--dry-run", "--from", "2026-11-21T00:00Z", "payments")
     assert planned.stdout == "payments::payments: 1202 would be replayed\n"
@@ -130,4 +153,14 @@ def test_commands(root: Path, stores: PristineStores) -> None:
     assert journalfs(*command).stdout == '{"address":"DLQ","queue":"DLQ","messages":1202}\n'
     assert "--again" in journalfs(*command).stderr
     assert "say ADDRESS::QUEUE" in journalfs("replay", root, "--to-queue", "DLQ").stderr
-    assert "a time is" in journalfs("replay", root, "--from", "nonsense").stderr
+    assert "nowhere::none: there is no such queue" in refused(
+        root, "--dry-run", "--to-queue", "nowhere::none"
+    )
+    for how in ("--dry-run", "--name=typo"):
+        assert "mistyped: there is no such address or queue" in refused(root, how, "mistyped")
+        assert "selector" in refused(root, how, "--from", "2100-01-01", "--where", "n >")
+    assert "before it begins" in refused(root, "--from", "2026-01-02", "--to", "2026-01-01")
+    assert "a time is" in refused(root, "--from", "nonsense")
+    shutil.rmtree(root / "retention")
+    for how in ("--dry-run", "--again"):
+        assert f"{root}/retention: no such directory, for the history" in refused(root, how)

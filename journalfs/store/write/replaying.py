@@ -20,7 +20,7 @@ from journalfs.format.record_types import MessageType
 from journalfs.ids import RecordId, TxId
 from journalfs.store.core import Core
 from journalfs.store.history import history_of
-from journalfs.store.replaying import BEGIN, Asked, Chosen, Plan, Replayed, chosen_of, plan
+from journalfs.store.replaying import BEGIN, Asked, Chosen, Plan, Replayed, chosen_of, plan, require_sources
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.keeping import Back
 from journalfs.times import Range, range_between
@@ -105,6 +105,7 @@ async def replay(store: WritingStore, asked: Asked, *, again: bool, progress: Pr
     replayed = Replayed(before=marked.mark.sent)
     if asked.target is not None:
         store.require_queue(*asked.target)
+    await offload(asked.require_selector)
     try:
         # Whatever is read stays where it is until the end: nothing is reclaimed or compacted.
         async with store.journals.messages.upkeep.turn:
@@ -116,19 +117,29 @@ async def replay(store: WritingStore, asked: Asked, *, again: bool, progress: Pr
             for window in found.windows:
                 view = await offload(lambda window=window: history.open_choice(window.choice))  # type: ignore[misc]
                 try:
-                    chosen = await chosen_of(view, asked)
+                    chosen = await chosen_of(view, asked, replayed)
                     if chosen:
                         await _send(store, marked, chosen, window.position)
                         sent = replayed.count(chosen)
                 finally:
+                    _let_go_of_memory(view.core, store.core)
                     await offload(view.close)
                 done_bytes += window.size_bytes
                 progress(done_bytes, found.total_bytes, sent if chosen else 0)
+            if not found.done_bytes:  # else what others were sent of is not looked at again
+                require_sources(replayed, asked)
         last = msgspec.structs.replace(marked.mark, done_ms=store.core.clock.now_ms())
         await store.mark(lambda tx: marked.stage(tx, last))
     finally:
         history.close()
     return replayed
+
+
+def _let_go_of_memory(*cores: Core) -> None:
+    """Of files that are read no more: else all that was ever replayed stays."""
+    for core in cores:
+        for _slot, mapped in core.loader.files.mapped():
+            mapped.release()
 
 
 async def _send(
