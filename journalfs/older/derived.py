@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -60,6 +60,9 @@ BLOCK_BYTES: Final = 4096
 PIECE_BYTES: Final = 1 << 20
 """Written at once."""
 
+GIVEN_MAX: Final = 4
+"""Pieces that wait to be written."""
+
 _HEADER: Final = struct.Struct(">iiq")
 _ADD: Final = struct.Struct(">BiBqiB")
 _ADD_TX: Final = struct.Struct(">BiBqqiB")
@@ -81,8 +84,8 @@ _IN_TX: Final = {
 
 class JournalFiles:
     """Appends records to files of a directory, one after another, none longer than `file_bytes` unless one
-    record is. `lasting` ones are made durable, and as long as a broker makes them, by another thread while
-    the next is written.
+    record is. `lasting` ones are written by another thread while what comes next is made, and end durable and
+    as long as a broker makes them.
     """
 
     def __init__(
@@ -104,8 +107,9 @@ class JournalFiles:
         """What files that are begun have from the beginning."""
         self._path = directory
         """Of the file that is being written."""
-        self._finishing = ThreadPoolExecutor(1, "syncing") if lasting else None
-        self._finished: list[Future[None]] = []
+        self._thread = ThreadPoolExecutor(1, "writing") if lasting else None
+        self._given: deque[Future[None]] = deque()
+        """What the thread has to do."""
 
     @property
     def is_empty(self) -> bool:
@@ -184,7 +188,7 @@ class JournalFiles:
                 flags=flags,
             )
             self.put(rewritten.memory)
-            self._flush()
+            self._flush(rewritten)
             undecoded += rewritten.undecoded
             if first == len(scan):
                 return undecoded
@@ -203,13 +207,14 @@ class JournalFiles:
             body_bytes_max=body_bytes_max,
         )
         self.put(made.memory)
-        self._flush()
+        self._flush(made)
         return done
 
     def flush(self) -> None:
         """Whoever reads the files finds all that was put."""
         if self._file is not None:
             self._flush()
+            self._wait(0)
             self._file.flush()
             if self._size_bytes > self._whole_bytes:
                 self.of_one_size()
@@ -228,27 +233,39 @@ class JournalFiles:
         """All that are there."""
         return [self._directory / name for name in door.names(self._directory) if name != SERVER_LOCK_NAME]
 
-    def _flush(self) -> None:
+    def _flush(self, held: object = None) -> None:
+        """`held` is what must live until the pieces are written."""
         assert self._file is not None
-        for piece in self._pieces:
-            self._file.write(piece)
+        self._do(_write, self._file, self._pieces, held)
         self._pieces, self._waiting = [], 0
+
+    def _do(self, work: Callable[..., None], *given: object) -> None:
+        """Now, or behind what the thread has to do."""
+        if self._thread is None:
+            work(*given)
+        else:
+            self._given.append(self._thread.submit(work, *given))
+            self._wait(GIVEN_MAX)
+
+    def _wait(self, left: int) -> None:
+        """Until the thread has no more to do than that. Raises what it met with."""
+        while len(self._given) > left:
+            self._given.popleft().result()
 
     def _end(self) -> None:
         if self._file is not None:
             self._flush()
-            self._file.close()
+            self._do(self._file.close)
+            if self._thread is not None:
+                self._do(_allocate, self._path, self._file_bytes)
             self._file = None
-            if self._finishing is not None:
-                self._finished.append(self._finishing.submit(_allocate, self._path, self._file_bytes))
 
     def close(self) -> None:
         """Until all is written, and durable where it is to last. Raises OSError."""
         self._end()
-        if self._finishing is not None:
-            self._finishing.shutdown()
-        for one in self._finished:
-            one.result()
+        if self._thread is not None:
+            self._thread.shutdown()
+        self._wait(0)
 
 
 class DerivedStore:
@@ -579,6 +596,11 @@ def plain_queue(
         internal=False,
         unknown=b"",
     )
+
+
+def _write(file: BinaryIO, pieces: Iterable[bytes | bytearray | memoryview], held: object) -> None:
+    for piece in pieces:
+        file.write(piece)
 
 
 def _allocate(path: Path, size_bytes: int) -> None:
