@@ -217,6 +217,25 @@ def test_it_is_prepared_and_decided_later(address: Address, how: str) -> None:
     assert os.listdir(prepared.parent / how) == []
 
 
+@pytest.mark.rule("S-263")
+@pytest.mark.parametrize("paged", [False, True])
+def test_what_is_not_due_is_not_prepared(address: Address, *, paged: bool) -> None:
+    """A broker finds none of it that a prepared transaction has acknowledged, and does not start."""
+    if paged:
+        os.setxattr(address.path, "user.journalfs.max-size-messages", b"1")
+    later = {"type": "text", "scheduledTime": 4_000_000_000_000, "body": "later"}
+    (address.first.path / "in.jsonl").write_text(json.dumps(later) + "\n")
+    transaction, scheduled = begun(address), address.first.path / ".scheduled/.messages"
+    (name,) = os.listdir(scheduled)
+    (scheduled / name).rename(within(transaction, address.second.path, address) / name)
+    prepared = transactions(address.mount) / "prepared" / XID
+    assert errno_of(transaction.rename, prepared) == errno.EPERM
+    assert "is not due" in refusal(address.mount)
+    end(transaction, "committed")
+    assert os.listdir(scheduled) == []
+    assert len(os.listdir(address.second.path / ".scheduled/.messages")) == 1
+
+
 @pytest.mark.rule("S-262")
 @pytest.mark.parametrize("ends", ["umount", "kill"])
 def test_it_outlives_the_mount(tmp_path: Path, ends: str) -> None:

@@ -13,10 +13,13 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import compress
 from pathlib import Path
 from typing import Final
 
 from journalfs import door
+from journalfs.engine.page_listing import page_schedules
+from journalfs.engine.state_batch import places
 from journalfs.engine.waiting import Turn, offload, unbroken
 from journalfs.errors import JournalfsError, MessagesGone, NameTaken, NoSuchName, SystemFailure, WrongCall
 from journalfs.format.record_bodies import encode_xid
@@ -366,10 +369,10 @@ class Drafts:
     def _refuse_not_due(draft: Draft) -> None:
         """A broker that takes one up finds no message that is not due, and does not start."""
         for held in draft.held:
-            later = held.chosen.content.due_ms().keys() & set(held.message_ids)
-            if later:
+            later = next(_not_due(held.chosen), None)
+            if later is not None:
                 where = "::".join(held.source)
-                raise WrongCall(f"{draft.name}: {where}: {min(later)} is not due, and cannot be prepared")
+                raise WrongCall(f"{draft.name}: {where}: {later} is not due, and cannot be prepared")
 
     @contextmanager
     def _marked(self, draft: Draft, leaves: Iterable[Leaves]) -> Iterator[None]:
@@ -551,6 +554,17 @@ def _ids(chosen: Chosen) -> Iterator[int]:
     for one in chosen.paged:
         scan = chosen.content.page_scan(one.number)
         yield from (scan.entry(index).message_id for index in one.claim.ids)
+
+
+def _not_due(chosen: Chosen) -> Iterator[int]:
+    content = chosen.content
+    ids = array("q", chosen.messages())
+    times = places(content.state, content.slot, ids, live=False).scheduled_ms
+    yield from (one for one, due_ms in zip(ids, times, strict=True) if due_ms > content.now_ms)
+    for of in chosen.paged:
+        scan, indexes = content.page_scan(of.number), array("I", of.claim.ids)
+        times = page_schedules(scan, indexes, now_ms=content.now_ms)
+        yield from (scan.entry(one).message_id for one in compress(indexes, times))
 
 
 @contextmanager
