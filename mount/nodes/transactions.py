@@ -300,7 +300,6 @@ class DraftDirectory(Directory):
                     name = hidden[0].name
                     raise Refused(errno.EPERM, f"{name} is staged: give it a plain name, or remove it")
                 await end(self._sends(found))
-                staged.end_writing()
         except BadEnvelope as error:
             # `mv` says of a directory that gets EINVAL that it is to be moved into itself.
             raise Refused(errno.EBADMSG, str(error)) from None
@@ -369,9 +368,13 @@ class DraftPlace(Directory):
         """Names of what is in it beside files."""
 
     def _folder(self) -> StagedFolder:
+        self._place()
+        return StagedFolder(self.context, self._place, self.inode)
+
+    def _place(self) -> bytes:
+        """ESTALE once the transaction has ended, which the next write to an open file of it says."""
         self.of.require_there()
-        path = os.fsencode(self.of.draft.staged.joinpath(*self.path_in()))
-        return StagedFolder(self.context, lambda: path, self.inode)
+        return os.fsencode(self.of.draft.staged.joinpath(*self.path_in()))
 
     def find(self, name: bytes) -> Node | None:
         return self._folder().find(name)

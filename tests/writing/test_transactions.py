@@ -169,6 +169,22 @@ def test_a_commit_that_fails_does_nothing_and_can_be_tried_again(address: Addres
     assert bodies(address.second) == ["four", "five", "one"]
 
 
+@pytest.mark.rule("S-259")
+@pytest.mark.parametrize("how", ["committed", "rolled-back"])
+def test_what_is_written_after_its_end_is_refused(address: Address, how: str) -> None:
+    """Every `close` of a duplicate, a child's too, says that what came before is whole."""
+    transaction = begun(address)
+    folder = within(transaction, address.second.path, address) / "folder"
+    folder.mkdir()
+    written = os.open(folder / "in.txt", os.O_WRONLY | os.O_CREAT)
+    os.write(written, b"four\n")
+    os.close(os.dup(written))
+    end(transaction, how)
+    assert errno_of(os.write, written, b"five\n") == errno.ESTALE
+    os.close(written)
+    assert bodies(address.second) == (["four"] if how == "committed" else [])
+
+
 @pytest.mark.rule("S-261")
 def test_a_queue_that_is_gone_fails_the_commit(address: Address) -> None:
     transaction = begun(address)
