@@ -338,9 +338,10 @@ def test_a_mount_that_ends_lets_go_of_who_waits(remount: Remount) -> None:
     mount = remount()
     full = fill(Address(mount))
     with waiting(full, "echo new > in.txt") as writer:
-        os.kill(mount.process_id(), signal.SIGTERM)
+        daemon = mount.process_id()
+        os.kill(daemon, signal.SIGTERM)
     assert writer.returncode != 0
-    until(lambda: not os.path.ismount(mount.path), "it is unmounted")
+    until(lambda: not Path(f"/proc/{daemon}").exists(), "the mount's process has ended")
     mount = remount()
     assert bodies(QueueOnDisk(full.first.path)) == ["old-1", "old-2"]
 

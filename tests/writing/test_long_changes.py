@@ -149,9 +149,10 @@ def test_a_publication_that_the_end_of_the_mount_breaks_off_did_not_happen(remou
     address = Address(mount)
     staged = stage(address)
     process = begun(mount, address, staged)
-    os.kill(mount.process_id(), signal.SIGTERM)
+    daemon = mount.process_id()
+    os.kill(daemon, signal.SIGTERM)
     assert process.wait(COMMAND_S_MAX) != 0
-    until(lambda: not os.path.ismount(mount.path), "it is unmounted")
+    until(lambda: not Path(f"/proc/{daemon}").exists(), "the mount's process has ended")
     remount()
     assert address.first.status()["messages"] == 0
     assert staged.stat().st_size > 0

@@ -451,8 +451,9 @@ def test_the_end_of_the_mount_gives_back_without_counting(remount: Remount) -> N
                  take(mount.queue("a", "q")), cwd=mount.path.parent) as process:  # fmt: skip
         assert process.stdout is not None
         process.stdout.readline()
-        os.kill(mount.process_id(), signal.SIGTERM)
-        until(lambda: not os.path.ismount(mount.path), "it is unmounted")
+        daemon = mount.process_id()
+        os.kill(daemon, signal.SIGTERM)
+        until(lambda: not Path(f"/proc/{daemon}").exists(), "the mount's process has ended")
     mount = remount()
     assert bodies(mount.queue("a", "q")) == ["two"]
     assert counts(mount.queue("a", "q")) == []
