@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from tests.mounting import MountedStore, journalfs, mounted_for_writing
+from tests.mounting import MountedStore, QueueOnDisk, journalfs, mounted_for_writing
 from tests.writing.conftest import Address, bodies, errno_of, new_store, shell
 
 XID = base64.b64encode(b"branch-global" + bytes((7, 0, 0, 0))).decode()
@@ -262,6 +262,9 @@ def test_it_outlives_the_mount(tmp_path: Path, ends: str) -> None:
         transaction = begun(address)
         (within(transaction, address.second.path, address) / "in.txt").write_text("four\n")
         message(address, 1).rename(transaction / "x")
+        moment = mountpoint / ".journalfs/snapshots/moment"
+        moment.mkdir()
+        assert len(QueueOnDisk(moment / address.first.path.relative_to(mountpoint)).lines()) == 3
         if ends == "kill":
             os.kill(mount.process_id(), signal.SIGKILL)
             subprocess.run(["umount", "--lazy", mountpoint], check=True)
