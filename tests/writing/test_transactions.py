@@ -50,7 +50,11 @@ def within(transaction: Path, place: Path, address: Address) -> Path:
 
 
 def message(address: Address, number: int) -> Path:
-    return address.first.path / ".messages" / address.first.listed()[number]
+    return message_of(address.first, number)
+
+
+def message_of(queue: QueueOnDisk, number: int = 0) -> Path:
+    return queue.path / ".messages" / queue.listed()[number]
 
 
 def end(transaction: Path, how: str) -> None:
@@ -231,6 +235,20 @@ def test_it_is_prepared_and_decided_later(address: Address, how: str) -> None:
     assert XID in os.listdir(prepared.parent / how)
     (prepared.parent / how / XID).rmdir()
     assert os.listdir(prepared.parent / how) == []
+
+
+@pytest.mark.rule("S-260")
+def test_one_message_of_two_queues_goes_to_one_queue_once(address: Address) -> None:
+    """Both have it by the same id, and so would the directory."""
+    (address.path / "in.txt").write_text("four\nfive\n")
+    transaction, third = begun(address), address.queue("third")
+    into = within(transaction, third.path, address)
+    shell(f"mv *.jsonl {into}/", address.first.path)
+    assert errno_of(message_of(address.second).rename, into / "x") == errno.EEXIST
+    assert "a transaction of its own" in refusal(address.mount)
+    assert bodies(address.second) == ["four", "five"]
+    transaction.rmdir()
+    assert bodies(address.first) == ["one", "two", "three", "four", "five"]
 
 
 @pytest.mark.rule("S-263")

@@ -146,6 +146,14 @@ class Draft:
             for one in held.message_ids
         ]
 
+    def refuse_shown(self, source: QueuePath, place: QueuePath, ids: Iterable[int]) -> None:
+        """Queues of one address have the same messages, and a place shows one by an id."""
+        there = self.places.get(place, {})
+        known = next((one for one in ids if one in there and there[one].source != source), None)
+        if known is not None:
+            of = f"{'::'.join(place)} has {known} of {'::'.join(there[known].source)}"
+            raise NameTaken(f"{self.name}: {of} already: move it in a transaction of its own")
+
     def refuse_gone(self) -> None:
         if self.gone:
             some = (f"{'::'.join(path)}: {one}" for path, ids in self.gone.items() for one in ids)
@@ -272,12 +280,13 @@ class Drafts:
     async def hold(
         self, name: str, source: QueuePath, message_ids: Sequence[MessageId], target: QueuePath | None
     ) -> int:
-        """Raises `HeldByReaders`, `HeldByTransaction`, `NoSuchName`."""
+        """Raises `HeldByReaders`, `HeldByTransaction`, `NameTaken`, `NoSuchName`."""
         self._writable()
         draft = self._named(name)
         async with draft.turn:
             self._named(name, draft)
             queue = self.find(source)
+            draft.refuse_shown(source, target or source, message_ids)
             held = self._held(draft, (source, target), array("q", message_ids))
             if not held:
                 refuse_held(queue.content, message_ids)
