@@ -41,7 +41,7 @@ async def work(pacing: Pacing, user: int, pieces: int = PIECES) -> int:
     OWNER.set(user)
     rested = 0
     for _ in range(pieces):
-        await trio.sleep(PIECE_S)
+        await trio.sleep_until(trio.current_time() + PIECE_S)
         rested += await pacing.rest(PIECE_S)
     return rested
 
@@ -49,7 +49,7 @@ async def work(pacing: Pacing, user: int, pieces: int = PIECES) -> int:
 async def ask(pacing: Pacing, user: int) -> None:
     while True:
         pacing.ask(user)
-        await trio.sleep(RECENT_S / 2)
+        await trio.sleep_until(trio.current_time() + RECENT_S / 2)
 
 
 @pytest.mark.rule("S-149")

@@ -113,8 +113,7 @@ class WritingStore(SelfReadingStore):
         flushed: FlushedFolder,
     ) -> None:
         super().__init__(core, index, make_loader=make_loader, journals=journals)
-        self.sync, self._lock = sync, lock
-        self.min_large_bytes = min_large_bytes
+        self.sync, self._lock, self.min_large_bytes = sync, lock, min_large_bytes
         self._removing = Removing(core, journals, bodies)
         kinds = QueueKinds(core, self._removing)
         settled, duplicates = Settled(core, journals), DuplicateIds(core)
