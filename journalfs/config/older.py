@@ -11,7 +11,7 @@ from typing import Final
 
 from journalfs import limits
 from journalfs.config.files import read_beginning
-from journalfs.errors import OlderStore, SystemFailure, UnknownVersion
+from journalfs.errors import NotAStore, OlderStore, SystemFailure, UnknownVersion
 from journalfs.ids import rid_of
 
 HORNETQ: Final = "hornetq"
@@ -20,6 +20,15 @@ AMQ: Final = "amq"
 KAHADB: Final = "kahadb"
 KINDS: Final = (HORNETQ, ARTEMIS_1, AMQ, KAHADB)
 """Formats of older stores, as `--format` names them."""
+
+_JOURNALS: Final = ("*.bindings", "bindings/*.bindings", "*.jms", "bindings/*.jms")
+_SHOWN_BY: Final = {
+    HORNETQ: ("*.hq", "journal/*.hq", "*.amq", "journal/*.amq", *_JOURNALS),
+    ARTEMIS_1: ("*.amq", "journal/*.amq", *_JOURNALS),
+    AMQ: ("data-*", "journal/data-*", "kr-store", "*/data-*", "*/journal/data-*", "*/kr-store"),
+    KAHADB: tuple("*/" * depth + name for depth in range(5) for name in ("db-*.log", "db.data")),
+}
+"""Of each kind, what there is at least one of."""
 
 _ADVICE_2X: Final = "only file stores can be read"
 _LEGACY_MESSAGE: Final = 31
@@ -72,6 +81,9 @@ def forced(kind: str, folder: Path) -> OlderStore:
     journal, bindings = root / "journal", root / "bindings"
     if kind in (AMQ, KAHADB) or not (journal.is_dir() or bindings.is_dir()):
         root, journal, bindings = folder, folder, folder
+    if root.is_dir() and not any(found for name in _SHOWN_BY[kind] for found in root.glob(name)):
+        names = sorted({name.rpartition("/")[2] for name in _SHOWN_BY[kind]})
+        raise NotAStore(folder, f"no store of kind {kind} here", looked_for=names)
     return OlderStore(root, f"said to be {kind}", kind=kind, root=root, journal=journal, bindings=bindings)
 
 

@@ -7,11 +7,12 @@ the end; so nothing of it is ever there twice. A step that was done is noted in 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import stat
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -56,6 +57,9 @@ WRITTEN: Final = (HORNETQ, AMQ)
 
 LIVE_SHARE_MIN: Final = 0.5
 """A journal of which less counts is compacted."""
+
+_LOSSES: Final = frozenset({"large-message", "missing-message", "lost-binding"})
+"""Damage that shows once all records are together."""
 
 _BROKEN: Final = frozenset(
     {AnomalyKind.TX_UNFINISHED, AnomalyKind.COMMIT_INCOMPLETE, AnomalyKind.PREPARE_INCOMPLETE}
@@ -120,6 +124,10 @@ class Carrying:
         if destination == source.root or source.root.is_relative_to(destination):
             raise WrongCall(
                 f"{destination}: this is the source, which stays as it is; give another directory"
+            )
+        if Path(os.path.realpath(destination)).is_relative_to(source.root):
+            raise WrongCall(
+                f"{destination}: it is in the source, which stays as it is; give a directory outside of it"
             )
         staging = destination.parent / f".{destination.name}.unfinished"
         try:
@@ -196,7 +204,7 @@ class Carrying:
             _empty(staging)
             state = _State(self.mode, identity, self.to)
         if state.step not in _LAST:
-            plan_store(destination)  # nothing may be there
+            _plan(destination, staging, state)
         if state.step == _Step.NOTHING:
             self._records(source, staging, destination, state)
         if state.step == _Step.RECORDS:
@@ -287,7 +295,8 @@ class Carrying:
                 current_names=not self._keeps_names(source),
                 jms=source.bindings_dir if source.kind == HORNETQ else None,
             )
-        writing.write()
+        with _unsaid():
+            writing.write()
         report = msgspec.json.decode(door.read(staging / MADE_FROM), type=Report)
         notes = [(kind, text) for kind, text in report.notes if kind != "jms"]
         _write_report(staging, msgspec.structs.replace(report, notes=notes + writing.notes))
@@ -296,7 +305,8 @@ class Carrying:
 
     def _report(self, source: Source, staging: Path, destination: Path, state: _State) -> tuple[Report, bool]:
         """What is in the new store, and whether it is worth compacting."""
-        store = open_store(staging, index=False)
+        with _unsaid():
+            store = open_store(staging, index=False)
         try:
             queues = {
                 f"{address.name}::{queue.name}": len(queue)
@@ -306,7 +316,7 @@ class Carrying:
             loader = store.core.loader
             prepared = [_xid(loader.files[one.file_slot], one) for one in loader.state.transactions()]
             bodies = [name for name in door.names(staging / "large-messages") if parse_large_name(name)]
-            missing = [one for one in store.core.damage() if one.kind == "large-message"]
+            missing = [_in_source(one) for one in store.core.damage() if one.kind in _LOSSES]
             pack = _is_worth_compacting(loader)
         finally:
             store.close()
@@ -323,6 +333,13 @@ class Carrying:
             notes=state.notes,
         )
         return report, pack
+
+
+def _in_source(one: Damage) -> Damage:
+    """Journal files of the new store, and places in them, say nothing of the source's."""
+    if one.kind != "missing-message":
+        return one
+    return msgspec.structs.replace(one, file=one.file.partition("/")[0], offset=0)
 
 
 def _write_report(staging: Path, report: Report) -> None:
@@ -344,6 +361,21 @@ def _is_worth_compacting(loader: JournalLoader) -> bool:
     return live_bytes < LIVE_SHARE_MIN * sum(read.position for read in loader.files.read_files())
 
 
+@contextmanager
+def _unsaid() -> Iterator[None]:
+    """What a store that is being made would warn of, by a name that nobody knows: the report has it."""
+    said = logging.getLogger("journalfs")
+
+    def nothing(_: logging.LogRecord) -> bool:
+        return False
+
+    said.addFilter(nothing)
+    try:
+        yield
+    finally:
+        said.removeFilter(nothing)
+
+
 def _compact(staging: Path, destination: Path) -> None:
     said: dict[str, Value] = {
         "journal-file-size": _settings(destination).file_size_bytes,
@@ -352,7 +384,8 @@ def _compact(staging: Path, destination: Path) -> None:
     }
     _remove(staging / TOML_NAME)
     door.write(staging / TOML_NAME, settings_text(said).encode())
-    writing = open_for_writing(staging, index=False, auto_delete=False, expire=False)
+    with _unsaid():
+        writing = open_for_writing(staging, index=False, auto_delete=False, expire=False)
     try:
         trio.run(compact_store, writing)
     finally:
@@ -375,12 +408,23 @@ def _refuse_busy(root: Path, lock_dir: Path) -> None:
 
 def _bodies_of(staging: Path) -> set[str]:
     """Names of the files that messages of the new store have."""
-    store = open_store(staging, index=False)
+    with _unsaid():
+        store = open_store(staging, index=False)
     try:
         orphaned = {Path(name).name for name in store.orphaned_bodies()}
         return {file.name for file in store.core.large.files()} - orphaned
     finally:
         store.close()
+
+
+def _plan(destination: Path, staging: Path, state: _State) -> None:
+    """Nothing may be there. Raises `WrongCall`, and leaves nothing beside it then."""
+    try:
+        plan_store(destination)
+    except WrongCall:
+        if state.step == _Step.NOTHING:
+            _remove(staging)
+        raise
 
 
 def _state_of(staging: Path) -> _State | None:

@@ -114,6 +114,11 @@ class Content:
         subscribed = (one.messages for known in self.topics.values() for one in known.values())
         return sum(map(len, self.queues.values())) + sum(map(len, subscribed))
 
+    def files(self) -> set[int]:
+        """Numbers of those in which messages lie."""
+        subscribed = [one.messages for known in self.topics.values() for one in known.values()]
+        return {place.file for one in (*self.queues.values(), *subscribed) for place in one.values()}
+
     def queue(self, name: str) -> Messages:
         return self.queues.setdefault(name, {})
 

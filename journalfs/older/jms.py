@@ -76,7 +76,8 @@ def describe_jms(records: Iterable[Emitted], out: DerivedStore) -> None:
     for (kind, name), facts in found.items():
         out.jms(f"{_FILE_WORDS[kind]}.{name}", facts)
         said = f"JMS {kind} {name!r} of the JMS journal: current brokers have no such journal"
-        out.note("jms", f"{said}; clients find it by its name")
+        remedy = "clients make their own" if kind == "ConnectionFactory" else "clients find it by its name"
+        out.note("jms", f"{said}; {remedy}")
 
 
 def _facts(record: Emitted) -> dict[str, object] | None:

@@ -31,6 +31,7 @@ from journalfs.older.kahadb_log import (
     transaction_in,
     transaction_of,
     varint,
+    verify,
 )
 from journalfs.older.openwire import Destination, LocalTransaction, Transaction, decode_subscription
 from journalfs.older.reading import Source
@@ -151,6 +152,20 @@ class Replay:
             skip = start if start is not None and indexed is not None and not indexed.inclusive else None
             self._is_known = number < last.file
             self._file(number, path, first, skip, files, last=last)
+        if start is not None:
+            self._verify({number: path for number, path in files.items() if number <= start.file}, start)
+
+    def _verify(self, files: dict[int, Path], start: Location) -> None:
+        """Files before the place where the replay began: what is wrong with those that have live messages."""
+        live = self.content.files()
+        for number, path in files.items():
+            if number not in live or (number == start.file and not start.offset):
+                continue
+            name, found = self._called(path), list[Damage]()
+            verify(content_of(path, name, found), name, found)
+            if number == start.file:
+                found = [one for one in found if one.offset < start.offset]
+            self._damage += [one for one in found if one not in self._damage]
 
     def _from_index(self) -> Indexed | None:
         path = self._folder / "db.data"

@@ -108,6 +108,14 @@ def rows(content: bytes, name: str, damage: list[Damage], start: int = 0) -> Ite
             yield found
 
 
+def verify(content: bytes, name: str, damage: list[Damage]) -> None:
+    """Note in `damage` what `rows` would, for a file of which the records are known."""
+    at = 0
+    while at < len(content):
+        _, behind = kahadb_rows(content, at)
+        at = behind if behind > at else _next(content, at, name, damage)[1]
+
+
 def _next(content: bytes, at: int, name: str, damage: list[Damage]) -> tuple[Record | None, int]:
     """The command at an offset, if one is there, and where what is behind it begins."""
     if content.startswith(END_OF_FILE, at):

@@ -57,6 +57,7 @@ from journalfs.store.totals import Totals
 from journalfs.store.undecided import undecided_damage, undecided_in
 
 if TYPE_CHECKING:
+    from journalfs.older.places import SourcePlaces
     from journalfs.older.reading import Description
     from journalfs.store.explaining import Explanations
     from journalfs.store.runs import HeldFile
@@ -141,6 +142,7 @@ class Core:
     measured: bool = True
     """All that was taken over is measured; False after that failed."""
     _explanations: Explanations | None = None
+    _places: SourcePlaces | None = None
     _doubted_ns: int | None = None
     _registered: tuple[int, BindingsState | None] = (-1, None)
     """With the live state of which epoch, which bindings."""
@@ -155,6 +157,11 @@ class Core:
         self.lost = LostBindings(self)
         self.totals = Totals(self)
         self.paging = PagingDirectory(self.layout.paging_dir, self.root)
+
+    @property
+    def shown(self) -> str:
+        """What people know the store by: of a derived one, what it was derived from."""
+        return str(self.root) if self.derived is None else self.derived.source
 
     @property
     def loader(self) -> JournalLoader:
@@ -413,12 +420,23 @@ class Core:
     def damage(self) -> list[Damage]:
         """Everything that could not be read, by file and offset."""
         names = self.queue_names()
-        found = [*self.other_damage(), *self.bindings_damage, *self.loader.damage(names)]
+        found = [*self.other_damage(), *self.bindings_damage, *self._of_journal(names)]
         found += self.bodies.damage()
         found += [*self.large.problems(self.root), *self.lost.damage(), *missing_directories(self)]
         found += kept_damage(self.root)
         found += undecided_damage(self.undecided(), self.loader, names, self.pages.values())
         return sorted([*found, *self.damage_of_pages()])
+
+    def _of_journal(self, names: Mapping[int, str]) -> Iterable[Damage]:
+        """By the files of what the store was derived from."""
+        found = self.loader.damage(names)
+        if self.derived is None or not found:
+            return found
+        if self._places is None:
+            from journalfs.older.places import SourcePlaces  # noqa: PLC0415 - seldom needed
+
+            self._places = SourcePlaces(self.derived, self.layout)
+        return map(self._places.told, found)
 
     def queue_names(self) -> Mapping[int, str]:
         """In full, by id."""

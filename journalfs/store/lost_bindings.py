@@ -77,8 +77,9 @@ class LostBindings:
         shown = ", ".join(f"{queue.address}/{queue.name}" for queue in list(self.queues.values())[:NAMED_MAX])
         more = len(self.queues) - NAMED_MAX
         others = f" and {more} more" if more > 0 else ""
+        place = self.core.layout.bindings_dir if self.core.derived is None else self.core.shown
         return (
-            f"{self.core.layout.bindings_dir}: the bindings of {len(self.queues)} queues with {messages} "
+            f"{place}: the bindings of {len(self.queues)} queues with {messages} "
             f"messages are lost; they are shown as {shown}{others}, and nothing has the names that they had: "
             "writing there fails with ENOENT; put the bindings back, or make the queues anew and move the "
             "messages to them"

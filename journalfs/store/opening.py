@@ -174,7 +174,7 @@ class Opening:
                 advice += "; somebody is writing it, and what was on its way is whole a moment later"
             self.events.add(
                 "damage",
-                f"{core.root}: damage in {places}, so messages may be missing; the first is in {first.file} "
+                f"{core.shown}: damage in {places}, so messages may be missing; the first is in {first.file} "
                 f"at byte {first.offset}: {first.reason}; {advice}",
             )
 

@@ -11,7 +11,11 @@ from tests.broker.older import compiled, libraries
 
 SOURCE = Path(__file__).parents[1] / "older" / "java" / "KahaBroker.java"
 RUN_S_MAX = 180
-ARTIFACTS: Final = {"5.8.0": "activemq-amq-store", "5.4.3": "activemq-core"}
+ARTIFACTS: Final = {
+    "5.8.0": "activemq-amq-store",
+    "5.4.3": "activemq-core",
+    "5.18.7": "activemq-kahadb-store",
+}
 """The releases that tests run, by what has the store."""
 BESIDE: Final = {
     "5.8.0": [
@@ -19,6 +23,7 @@ BESIDE: Final = {
         ("org.apache.activemq", "activemq-kahadb-store", "5.8.0"),
     ],
     "5.4.3": [],
+    "5.18.7": [],
 }
 """What logs, and what keeps messages that are not to be kept."""
 EXPECTED: Final = (
@@ -28,6 +33,18 @@ EXPECTED: Final = (
     "log4j:WARN",
 )
 """What each start says that replays."""
+
+
+def taken(version: str, url: str, *arguments: str) -> dict[str, list[dict[str, Any]]]:
+    """What clients of a release get from a broker, which may be another: by what each asks for."""
+    home = libraries(version, artifact=ARTIFACTS[version], also=BESIDE[version])
+    command = ["setpriv", "--pdeathsig", "KILL", "java", "-Xmx512m", "-XX:TieredStopAtLevel=1"]
+    command += ["-XX:+UseSerialGC", "-cp", compiled(SOURCE, home), "journalfs.tests.KahaBroker"]
+    command += ["take", url, *arguments]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=RUN_S_MAX, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, list[dict[str, Any]]] = json.loads(done.stdout)
+    return found
 
 
 class Activemq5Run:

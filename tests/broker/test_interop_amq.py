@@ -16,8 +16,11 @@ from typing import Any
 import pytest
 
 from journalfs.store.opening import open_store
-from tests.broker.activemq5 import Activemq5Run
-from tests.frozen import PristineStores
+from tests.broker.activemq5 import Activemq5Run, taken
+from tests.broker.instance import Broker
+from tests.broker.settings import BrokerSettings
+from tests.broker.writing import complaints
+from tests.frozen import PristineStores, load_expected
 from tests.mounting import journalfs, mounted_for_writing
 from tests.older.activemq5 import differences, lines_by_queue, wanted
 
@@ -28,6 +31,12 @@ WILD = "dan\\.x.wild"
 """A subscription with wildcards, whose broker delivers topic after topic."""
 PASSED_OVER = ("null:", "_AMQ_", "property_types", "list:", "nested:", "pEmoji:", "JMS_")
 """Properties that are in another place here, and how the program prints what is no plain value."""
+
+SAID = frozenset(
+    {"type", "durable", "priority", "timestamp", "expiration", "destination", "correlation_id", "reply_to"}
+    | {"jms_type", "group_id", "group_sequence", "body", "body_length", "body_sha256"}
+)
+"""What the programs that took them say of a message in the same words."""
 
 
 def is_passed_over(found: str) -> bool:
@@ -152,3 +161,41 @@ def test_activemq_delivers_what_a_mount_left(
         assert [line["body"] for line in mount.queue(queue).lines()] == ["text 0", "text 1", "text 2"]
         (mount.path / queue / "again.txt").write_text("again\n")
     assert len(Activemq5Run(version, "drain", store).account["queues"][queue]) == 4
+
+
+@pytest.mark.rule("S-210")
+@pytest.mark.parametrize(
+    ("archive", "name"),
+    [
+        pytest.param("kahadb", "kaha-5.16.7-killed", marks=LONG),
+        pytest.param("amq-5.x", "amq-5.0-clean", marks=LONG),
+        pytest.param("amq-5.x", "amq-5.8-killed", marks=LONG),
+    ],
+)
+def test_clients_get_from_artemis_what_they_got(
+    archive: str, name: str, stores: PristineStores, artemis_home: Path, tmp_path: Path
+) -> None:
+    """By OpenWire, durable subscriptions too. Clients of 5.8 do not tell Artemis whose those are."""
+    truth = load_expected(archive)
+    account = truth["stores"][name] if "stores" in truth else truth[name]
+    broker = Broker(tmp_path / "broker", settings=BrokerSettings(journal_file_size="10M"))
+    broker.lay_out()
+    done = journalfs("convert", stores[name], broker.data)
+    assert (done.returncode, done.stderr) == (0, "")
+    expected = {f"queue://{queue}": messages for queue, messages in account["queues"].items()}
+    asked = list(expected)
+    for key, one in account["subscriptions"].items():
+        expected[key] = one["messages"]
+        asked += [one["client_id"], one["name"], one["topic"], one["selector"] or ""]
+    with broker:
+        got = taken("5.18.7", f"tcp://127.0.0.1:{broker.port}?jms.watchTopicAdvisories=false", *asked)
+        assert complaints(broker.log) == []
+    assert got.keys() == expected.keys()
+    for key, messages in expected.items():
+        found = {one["id"]: one for one in got[key]}
+        assert len(found) == len(got[key])
+        order = sorted if key == "dan.x:wild" else list
+        assert order(found) == order(one["id"] for one in messages), key
+        for message in messages:
+            says = {field: found[message["id"]].get(field, field) for field in message.keys() & SAID}
+            assert says == {field: message[field] for field in says}, (key, message["id"])

@@ -43,9 +43,10 @@ import org.apache.activemq.store.PersistenceAdapter;
 /**
  * Writes a store of ActiveMQ 5 (make DIR clean|kill [key=value...]), says what its broker delivers (drain DIR), or
  * sends texts to a destination (send DIR DESTINATION COUNT). It is KahaDB, or with amq=1 an AMQ Message Store.
+ * Or takes what the broker at a URL delivers (take URL (queue://NAME | CLIENT SUBSCRIPTION TOPIC SELECTOR)...).
  */
 public final class KahaBroker {
-    private static final String URL = "vm://localhost?create=false&jms.watchTopicAdvisories=false";
+    private static String url = "vm://localhost?create=false&jms.watchTopicAdvisories=false";
     private static BrokerService broker;
     private static final Map<String, String> options = new HashMap<>();
 
@@ -55,6 +56,11 @@ public final class KahaBroker {
             if (at > 0) {
                 options.put(args[i].substring(0, at), args[i].substring(at + 1));
             }
+        }
+        if (args[0].equals("take")) {
+            url = args[1];
+            take(args);
+            System.exit(0);
         }
         start(new File(args[1]));
         if (args[0].equals("make")) {
@@ -121,7 +127,7 @@ public final class KahaBroker {
     }
 
     private static Connection connect(String client, boolean compressed) throws Exception {
-        ActiveMQConnectionFactory factory = new ActiveMQConnectionFactory(URL);
+        ActiveMQConnectionFactory factory = new ActiveMQConnectionFactory(url);
         factory.setUseCompression(compressed);
         factory.setAlwaysSyncSend(true);
         factory.setWatchTopicAdvisories(false);
@@ -336,7 +342,7 @@ public final class KahaBroker {
 
     private static void xa(String name, int count, String end) throws Exception {
         ActiveMQXAConnection connection =
-            (ActiveMQXAConnection) new ActiveMQXAConnectionFactory(URL).createXAConnection();
+            (ActiveMQXAConnection) new ActiveMQXAConnectionFactory(url).createXAConnection();
         connection.start();
         XASession session = connection.createXASession();
         XAResource resource = session.getXAResource();
@@ -420,7 +426,7 @@ public final class KahaBroker {
         out.append("},\"prepared_transactions\":[");
         comma = "";
         ActiveMQXAConnection connection =
-            (ActiveMQXAConnection) new ActiveMQXAConnectionFactory(URL).createXAConnection();
+            (ActiveMQXAConnection) new ActiveMQXAConnectionFactory(url).createXAConnection();
         XAResource resource = connection.createXASession().getXAResource();
         for (Xid xid : resource.recover(XAResource.TMSTARTRSCAN)) {
             out.append(comma).append("{\"format\":").append(xid.getFormatId()).append(",\"gtrid\":")
@@ -431,6 +437,30 @@ public final class KahaBroker {
         }
         connection.close();
         System.out.write((out.append("]}").toString()).getBytes(StandardCharsets.UTF_8));
+        System.out.println();
+        System.out.flush();
+    }
+
+    private static void take(String[] args) throws Exception {
+        StringBuilder out = new StringBuilder("{");
+        String comma = "";
+        for (int i = 2; i < args.length; i++) {
+            boolean isQueue = args[i].startsWith("queue://");
+            Connection connection = connect(isQueue ? null : args[i], false);
+            Session session = connection.createSession(false, Session.AUTO_ACKNOWLEDGE);
+            out.append(comma).append(quoted(isQueue ? args[i] : args[i] + ":" + args[i + 1])).append(':');
+            if (isQueue) {
+                consume(session.createConsumer(to(args[i])), out);
+            } else {
+                String selector = args[i + 3].isEmpty() ? null : args[i + 3];
+                Topic topic = (Topic) to("topic://" + args[i + 2]);
+                consume(session.createDurableSubscriber(topic, args[i + 1], selector, false), out);
+                i += 3;
+            }
+            comma = ",";
+            connection.close();
+        }
+        System.out.write(out.append('}').toString().getBytes(StandardCharsets.UTF_8));
         System.out.println();
         System.out.flush();
     }
