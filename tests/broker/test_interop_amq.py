@@ -175,8 +175,8 @@ def test_activemq_delivers_what_a_mount_left(
 def test_clients_get_from_artemis_what_they_got(
     archive: str, name: str, stores: PristineStores, artemis_home: Path, tmp_path: Path
 ) -> None:
-    """By OpenWire, durable subscriptions too (clients of 5.8 do not tell Artemis whose those are); by priority,
-    which ActiveMQ 5 heeds only if told to.
+    """By OpenWire, durable subscriptions too (clients of 5.8 do not tell Artemis whose those are); by
+    priority, which ActiveMQ 5 heeds only if told to.
     """
     truth = load_expected(archive)
     account = truth["stores"][name] if "stores" in truth else truth[name]
