@@ -34,7 +34,7 @@ def diff(*, first: str, second: str, as_json: bool) -> None:
 
     `lost` are messages in A only, `added` in B only, `changed` with another content in the same queue,
     `moved` in another queue. Ends with 0 if all is equal, with 1 if not, and
-    with 2 or more if they cannot be compared. Memory does not grow with the stores.
+    with 2 or more if they cannot be compared. Memory is what two open stores take.
     """
     from journalfs.exchange.comparing import differences  # noqa: PLC0415 - takes longer than the help text
 
