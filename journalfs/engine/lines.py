@@ -141,6 +141,7 @@ class LineBatch:
         "_starts",
         "_starts_view",
         "count",
+        "has_large",
         "has_long",
         "lines",
     )
@@ -158,6 +159,8 @@ class LineBatch:
         self.count = count
         self._keep = keep
         self._large: dict[int, Any] = {}
+        self.has_large = False
+        """A body is in a file of its own, or is to be."""
         self.has_long = False
         """To come to a place in one of the lines may take as long as to render millions of bytes."""
         self._body_measures: dict[int, Measure] = {}
@@ -227,6 +230,7 @@ class LineBatch:
     def set_large(self, index: int, body: MappedFile | bytes | None) -> None:
         """Give line `index` its large body, inflated if it was compressed. None: its file is not there."""
         line = self.lines[index]
+        self.has_large = True
         if body is None:
             line.large = ffi.NULL
             line.large_bytes = 0
@@ -246,11 +250,6 @@ class LineBatch:
         self.has_long = self.has_long or line.large_bytes > LONG_BODY_BYTES
         self._body_measures.pop(index, None)
         self._cursor = None  # it remembers the line as it was
-
-    @property
-    def has_large(self) -> bool:
-        """Whether a body is in a file of its own."""
-        return bool(self._large)
 
     @property
     def starts(self) -> array[int]:

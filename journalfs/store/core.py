@@ -200,6 +200,7 @@ class Core:
         )
         self.epoch += 1
         self.pages = {}
+        self.laid_out.clear()
         self._explanations = None
 
     def doubt_journal(self) -> None:

@@ -609,6 +609,7 @@ class JournalStore:
         loader.bytes_scanned += old.bytes_scanned
         self.core.loaded = loader
         self.core.epoch += 1
+        self.core.laid_out.clear()
         self.core.torn.clear()  # slots of the one before
         self.core.edition += old.overwritten or self.core.journal_doubted
         self.core.register_queues()  # bindings may be others since it was begun

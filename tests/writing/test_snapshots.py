@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 import subprocess
 import threading
 from pathlib import Path
@@ -247,20 +246,3 @@ def test_a_snapshot_s_folder_is_not_mounted_for_writing(remount: Remount, tmp_pa
     listed: subprocess.CompletedProcess[str] = journalfs("cat", folder, "a::q")
     assert '"one"' in listed.stdout
     assert '"two"' not in listed.stdout
-
-
-@pytest.mark.rule("S-128")
-def test_a_java_program_removes_none(mount: MountedStore, address: Address, tmp_path: Path) -> None:
-    """Known by its name, as Hadoop's file system is: it would make a new one of now under the same name."""
-    shell("seq 3 > in.txt", address.path)
-    kept = snapshots(mount) / "wed"
-    kept.mkdir()
-    renamed = shutil.copy(shutil.which("rmdir") or "", tmp_path / "java")
-    done = subprocess.run([renamed, kept], check=False, capture_output=True, text=True)
-    assert "Operation not permitted" in done.stderr
-    said = mount.events()[-1]
-    assert said["what"] == ".journalfs/snapshots/wed: EPERM"
-    assert "rmdir it in a shell" in said["reason"]
-    assert bodies(within(kept, address.first)) == ["1", "2", "3"]
-    subprocess.run(["rmdir", kept], check=True)
-    assert not os.listdir(snapshots(mount))
