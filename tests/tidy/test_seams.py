@@ -51,7 +51,6 @@ MAY_OPEN_FILES: dict[str, str] = {
 REACHES_BY_PATH: dict[str, str] = {
     "journalfs/backup/contents.py": "a mount, from outside",
     "journalfs/inspect/scrub_memory.py": "keeps digests where its caller keeps such: no store's files",
-    "journalfs/backup/places.py": "where backups lie: its caller's own folder",
     "journalfs/cli/lazy.py": "/dev/null",
     "journalfs/cli/mount.py": "the path that was given, which its caller means with all its links",
     "journalfs/cli/pipelines/common.py": "where a pipeline's result goes: its caller's own folder",
@@ -65,6 +64,7 @@ REACHES_BY_PATH: dict[str, str] = {
     "journalfs/cli/version.py": "where the program is installed",
     "journalfs/cli/export.py": "where an export goes: its caller's own file",
     "journalfs/cli/import_.py": "what is imported: its caller's own file",
+    "journalfs/convert/carrying.py": "whether what was given lies in the source, by any links",
     "journalfs/config/again.py": "configuration files: they may be links, as in containers",
     "journalfs/config/broker_xml.py": "configuration files",
     "journalfs/config/layout.py": "finding out whether there is a store, and where",
