@@ -20,7 +20,7 @@ from journalfs.cli.common import (
     store_argument,
     write_json,
 )
-from journalfs.errors import JournalfsError, NoOrigin, SystemFailure, WrongCall
+from journalfs.errors import NoOrigin, SystemFailure, WrongCall
 
 if TYPE_CHECKING:
     from journalfs.ids import MessageId
@@ -138,32 +138,21 @@ async def _changes_nothing(*_: object) -> int:
 def _in_store(path: Path, target: str | None, selector: str | None) -> list[Outcome]:
     import trio  # noqa: PLC0415 - as above
 
+    from journalfs.store.write.alone import change_in  # noqa: PLC0415
     from journalfs.store.write.opening import open_for_writing  # noqa: PLC0415
 
     async def redrive_all(store: WritingStore) -> list[Outcome]:
         outcomes: list[Outcome] = []
-        failed: JournalfsError | None = None
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(store.journals.run)
-            try:
-                for queue in _queues(store, target):
-                    at, ids = _path(queue), await _ids(queue, selector)
-                    with suppress(NoOrigin):  # what it says is told as what becomes of the others
-                        await store.redrive(at, ids)
-                    told = [dict(one) for one in store.core.events if one["event"] == "redriven"]
-                    outcomes.append(_from_events(at, told))
-            except JournalfsError as error:
-                failed = error  # a nursery would hand it on as one of a group
-            nursery.cancel_scope.cancel()
-        if failed is not None:
-            raise failed
+        for queue in _queues(store, target):
+            at, ids = _path(queue), await _ids(queue, selector)
+            with suppress(NoOrigin):  # what it says is told as what becomes of the others
+                await store.redrive(at, ids)
+            told = [dict(one) for one in store.core.events if one["event"] == "redriven"]
+            outcomes.append(_from_events(at, told))
         return outcomes
 
     store = open_for_writing(path)
-    try:
-        return trio.run(redrive_all, store)
-    finally:
-        store.close()
+    return trio.run(change_in, store, redrive_all, store.journals.run)
 
 
 def _in_mount(mount: Path, path: Path, target: str | None, selector: str | None) -> list[Outcome]:

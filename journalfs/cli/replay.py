@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from journalfs.cli.common import SEPARATOR, json_option, store_argument, write_json
-from journalfs.errors import JournalfsError, WrongCall
+from journalfs.errors import WrongCall
 
 if TYPE_CHECKING:
     from journalfs.store.api import QueuePath
     from journalfs.store.replaying import Asked, Replayed
+    from journalfs.store.write.store import WritingStore
 
 
 PERCENT: Final = 100
@@ -77,7 +78,7 @@ class _Shown:
     advance: Callable[[int], None]
     now: int = 0
 
-    def tell(self, done_bytes: int, total_bytes: int, _sent: int) -> None:
+    def tell(self, done_bytes: int, total_bytes: int) -> None:
         then, self.now = self.now, PERCENT * done_bytes // total_bytes if total_bytes else PERCENT
         self.advance(self.now - then)
 
@@ -115,31 +116,14 @@ def _done(path: Path, asked: Asked, *, again: bool) -> Replayed:
     from journalfs.clock import SystemClock  # noqa: PLC0415
     from journalfs.config.layout import locate_store  # noqa: PLC0415
     from journalfs.store.history import history_of  # noqa: PLC0415
-    from journalfs.store.replaying import Replayed  # noqa: PLC0415
+    from journalfs.store.write.alone import change_in  # noqa: PLC0415
     from journalfs.store.write.opening import open_for_writing  # noqa: PLC0415
-    from journalfs.store.write.store import WritingStore  # noqa: PLC0415
 
     async def run(store: WritingStore) -> Replayed:
-        failure: JournalfsError | None = None
-        replayed = Replayed()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(store.journals.run)
-            try:
-                with progress("replaying", PERCENT) as advance:
-                    shown = _Shown(advance)
-                    replayed = await store.replay(asked, again=again, progress=shown.tell)
-            except JournalfsError as error:
-                failure = error
-            nursery.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
-        return replayed
+        with progress("replaying", PERCENT) as advance:
+            return await store.replay(asked, again=again, progress=_Shown(advance).tell)
 
-    history_of(
-        locate_store(path), SystemClock()
-    ).close()  # before a folder of it is made, as whoever writes does
+    # Before a folder of it is made, as whoever writes does.
+    history_of(locate_store(path), SystemClock()).close()
     store = open_for_writing(path)
-    try:
-        return trio.run(run, store)
-    finally:
-        store.close()
+    return trio.run(change_in, store, run, store.journals.run)

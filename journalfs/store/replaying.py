@@ -99,10 +99,9 @@ class Replayed:
     looked_at: set[QueuePath] = field(default_factory=set)
     """Queues that were there, and those of which there was anything."""
 
-    def count(self, chosen: Iterable[Chosen]) -> int:
+    def count(self, chosen: Iterable[Chosen]) -> None:
         for one in chosen:
             self.sent[one.target] = self.sent.get(one.target, 0) + len(one.ids)
-        return sum(self.sent.values())
 
 
 def plan(kept_by: History, wanted: Range, below_id: int, after: Position = BEGIN) -> Plan:

@@ -106,7 +106,7 @@ class JournalRun:
         content.core.bodies.attach_as_measured(batch, large_messages(content.state, self.refs))
         return batch
 
-    def segment(self, content: QueueContent, size_bytes: int) -> Segment:
+    def segment(self, content: QueueContent, size_bytes: int) -> JournalSegment:
         return JournalSegment(*self.opened(content))
 
     def _held(self, content: QueueContent) -> tuple[dict[int, MappedFile], list[HeldFile]]:

@@ -22,7 +22,7 @@ from journalfs.store.filters import Filter, SelectorFilter
 from journalfs.store.following import Follower
 from journalfs.store.message import SUFFIXES, StoreMessage
 from journalfs.store.page_parts import PAGE_PART_BASE, PagePart, PageParts
-from journalfs.store.runs import JournalRun, JournalSegment, PageRun, Run, open_runs
+from journalfs.store.runs import JournalRun, PageRun, Run, open_runs
 from journalfs.store.selections import PART_BYTES, SELECTION_BYTES, SELECTIONS
 from journalfs.store.sources import WatchedSource
 
@@ -299,9 +299,9 @@ class QueueView:
             runs = choose()
             look.at(run for run, _ in runs)
             key = self._content_of(part.name) if part is not None else None
-            if key is not None and len(runs) == 1 and isinstance(runs[0][0], JournalRun):
-                run = runs[0][0]
-                segment = JournalSegment(*run.opened(self.content))
+            run, size_bytes = runs[0] if key is not None and len(runs) == 1 else (None, 0)
+            if isinstance(run, JournalRun):
+                segment = run.segment(self.content, size_bytes)
                 self.content.core.laid_out.keep(key, run, segment)
                 return WatchedSource(segment.open(), look)
             return WatchedSource(open_runs(runs, self.content), look)

@@ -13,10 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import trio
-
 from journalfs.store.queues import StoreQueue
-from journalfs.store.write.opening import open_for_writing
+from journalfs.store.write.alone import change
 from journalfs.store.write.store import WritingStore
 from tests.broker.amqp_client import browse_by_amqp
 from tests.broker.client import ClientError, CoreClient
@@ -48,19 +46,14 @@ COUNTERS = (
 
 def write_in(root: Path, work: Callable[[WritingStore], Awaitable[T]]) -> T:
     """Open the store for writing, do `work` while the store does its own, and close it."""
+    return change(root, work)
 
-    async def run() -> T:
-        store = open_for_writing(root)
-        try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(store.run)
-                done = await work(store)
-                nursery.cancel_scope.cancel()
-            return done
-        finally:
-            store.close()
 
-    return trio.run(run)
+async def make_queues(store: WritingStore, *names: str) -> None:
+    """Each with an address of its name."""
+    for name in names:
+        await store.create_address(name)
+        await store.create_queue(name, name)
 
 
 async def publish(

@@ -13,6 +13,7 @@ import trio
 from journalfs.errors import JournalfsError, WrongCall
 from journalfs.store import open_store, replaying
 from journalfs.store.replaying import Asked, Replayed
+from journalfs.store.write.alone import change_in
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 from tests.cli.running import journalfs
@@ -28,23 +29,10 @@ def done(
     root: Path, asked: Asked, tell: Callable[[], None] = lambda: None, *, again: bool = False
 ) -> Replayed:
     async def run(store: WritingStore) -> Replayed:
-        failure: JournalfsError | None = None
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(store.journals.run)
-            try:
-                replayed = await store.replay(asked, again=again, progress=lambda *_: tell())
-            except JournalfsError as error:
-                failure = error
-            nursery.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
-        return replayed
+        return await store.replay(asked, again=again, progress=lambda *_: tell())
 
     store = open_for_writing(root)
-    try:
-        return trio.run(run, store)
-    finally:
-        store.close()
+    return trio.run(change_in, store, run, store.journals.run)
 
 
 def in_dlq(root: Path) -> Counter[tuple[object, object]]:

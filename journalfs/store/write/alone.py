@@ -27,15 +27,24 @@ def change(path: Path, action: Callable[[WritingStore], Awaitable[T]]) -> T:
     """Do something to a store that nobody else writes, while its own work goes on. Raises `StoreBusy`, and
     what `action` raises.
     """
-    return trio.run(_changed, path, action)
+
+    async def opened() -> T:
+        store = open_alone(path)
+        return await change_in(store, action, store.run)
+
+    return trio.run(opened)
 
 
-async def _changed(path: Path, action: Callable[[WritingStore], Awaitable[T]]) -> T:
-    store = open_alone(path)
+async def change_in(
+    store: WritingStore, action: Callable[[WritingStore], Awaitable[T]], work: Callable[[], Awaitable[None]]
+) -> T:
+    """Do something to an open store while `work` goes on, its own or that of its journals alone; then close
+    it. Raises what `action` raises.
+    """
     ended: list[T | JournalfsError | OSError] = []
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(store.run)
+            nursery.start_soon(work)
             try:
                 ended.append(await action(store))
             except (JournalfsError, OSError) as error:

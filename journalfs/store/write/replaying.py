@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 MARKS: Final = "journalfs.replay"
 
-Progress = Callable[[int, int, int], None]
-"""Told of bytes of the history that are done, of all, and of how many messages went."""
+Progress = Callable[[int, int], None]
+"""Told of bytes of the history that are done, and of all."""
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -113,19 +113,19 @@ async def replay(store: WritingStore, asked: Asked, *, again: bool, progress: Pr
             wanted = Range(mark.from_ms, mark.to_ms, moves=False)
             found: Plan = await offload(lambda: plan(history, wanted, mark.below_id, mark.position))
             done_bytes = found.done_bytes
-            progress(done_bytes, found.total_bytes, 0)
+            progress(done_bytes, found.total_bytes)
             for window in found.windows:
                 view = await offload(lambda window=window: history.open_choice(window.choice))  # type: ignore[misc]
                 try:
                     chosen = await chosen_of(view, asked, replayed)
                     if chosen:
                         await _send(store, marked, chosen, window.position)
-                        sent = replayed.count(chosen)
+                        replayed.count(chosen)
                 finally:
                     _let_go_of_memory(view.core, store.core)
                     await offload(view.close)
                 done_bytes += window.size_bytes
-                progress(done_bytes, found.total_bytes, sent if chosen else 0)
+                progress(done_bytes, found.total_bytes)
             if not found.done_bytes:  # else what others were sent of is not looked at again
                 require_sources(replayed, asked)
         last = msgspec.structs.replace(marked.mark, done_ms=store.core.clock.now_ms())
