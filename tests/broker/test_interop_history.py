@@ -19,7 +19,16 @@ from tests.broker.client import CoreClient
 from tests.broker.instance import Broker
 from tests.broker.polling import eventually
 from tests.broker.settings import BrokerSettings, broker_xml
-from tests.broker.writing import body_text, complaints, lines_in, publish, take, with_new_store, write_in
+from tests.broker.writing import (
+    body_text,
+    complaints,
+    lines_in,
+    make_queues,
+    publish,
+    take,
+    with_new_store,
+    write_in,
+)
 
 TURNS = 6
 REPLAYS_MAX = 3
@@ -119,12 +128,7 @@ def test_a_history_has_each_message_once(
     config = broker_xml(settings, 61616).replace("<journal-type>", f"{HISTORY}\n    <journal-type>")
     broker = with_new_store(Broker(tmp_path / "broker", config=config))
 
-    async def begin(store: WritingStore) -> None:
-        for name in ("orders", "again"):
-            await store.create_address(name)
-            await store.create_queue(name, name)
-
-    write_in(broker.root, begin)
+    write_in(broker.root, lambda store: make_queues(store, "orders", "again"))
     for turn in range(TURNS):
         if pages or chance.random() < 0.8:
             write_in(broker.root, lambda store: mounts_turn(store, ledger))

@@ -12,7 +12,7 @@ from tests.broker.client import CoreClient
 from tests.broker.instance import Broker
 from tests.broker.settings import BrokerSettings, broker_xml
 from tests.broker.test_interop_history import HISTORY
-from tests.broker.writing import body_text, complaints, lines_in, take, with_new_store, write_in
+from tests.broker.writing import body_text, complaints, lines_in, make_queues, take, with_new_store, write_in
 from tests.cli.running import journalfs
 
 LENGTHS = {number: 50 + 977 * (number % 7) for number in range(200)} | {200: 120_000, 201: 300_000}
@@ -29,12 +29,7 @@ def test_clients_get_what_was_replayed_once(artemis_home: Path, tmp_path: Path) 
     config = broker_xml(BrokerSettings(), 61616).replace("<journal-type>", f"{HISTORY}\n    <journal-type>")
     broker = with_new_store(Broker(tmp_path / "broker", config=config))
 
-    async def begin(store: WritingStore) -> None:
-        for name in ("orders", "again"):
-            await store.create_address(name)
-            await store.create_queue(name, name)
-
-    write_in(broker.root, begin)
+    write_in(broker.root, lambda store: make_queues(store, "orders", "again"))
     texts = [f"{number} ".ljust(length, "x") for number, length in LENGTHS.items()]
     with broker, CoreClient(broker.port) as client:
         for text in texts:

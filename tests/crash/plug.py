@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import threading
 from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -14,10 +17,26 @@ from typing import Any
 
 from journalfs.store.write.store import SyncMode
 from tests.crash.history import History
+from tests.mounting import MountedStore, journalfs
 from tests.reference.store import load
 
 BACKENDS = ("NIO", "ASYNCIO", "MAPPED")
 LONGEST_S = 1.0
+
+
+@contextmanager
+def killed_mount(root: Path, mountpoint: Path, after_s: float) -> Iterator[None]:
+    """A mount of the store that is killed so much later; at the end nothing of it is left."""
+    done = journalfs("mount", root, mountpoint)
+    assert done.returncode == 0, done.stderr
+    process = MountedStore(mountpoint).process_id()
+    killer = threading.Timer(after_s, os.kill, (process, signal.SIGKILL))
+    killer.start()
+    try:
+        yield
+    finally:
+        killer.join()
+        subprocess.run(["umount", "--lazy", mountpoint], check=True)
 
 
 def texts_in(root: Path) -> dict[str, list[str]]:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import threading
 from pathlib import Path
 from random import Random
 
@@ -13,8 +9,7 @@ import pytest
 
 from tests.crash.history import History
 from tests.crash.mount_client import MountClient
-from tests.crash.plug import BACKENDS, LONGEST_S, configure, texts_in
-from tests.mounting import MountedStore, journalfs
+from tests.crash.plug import BACKENDS, LONGEST_S, configure, killed_mount, texts_in
 from tests.store.conftest import LittleStore
 
 pytestmark = pytest.mark.mount
@@ -27,16 +22,8 @@ def kill_mounts(little_store: LittleStore, mountpoint: Path, backend: str, cycle
     mountpoint.mkdir()
     history, chance = History(), Random(backend)
     for cycle in range(cycles):
-        done = journalfs("mount", little_store.root, mountpoint)
-        assert done.returncode == 0, done.stderr
-        process = MountedStore(mountpoint).process_id()
-        killer = threading.Timer(chance.uniform(0.02, LONGEST_S), os.kill, (process, signal.SIGKILL))
-        killer.start()
-        try:
+        with killed_mount(little_store.root, mountpoint, chance.uniform(0.02, LONGEST_S)):
             MountClient(mountpoint, history, cycle).work()
-        finally:
-            killer.join()
-            subprocess.run(["umount", "--lazy", mountpoint], check=True)
         wrong = history.settle(texts_in(little_store.root))
         assert not wrong, f"cycle {cycle}: {wrong[:5]}"
     return history

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import threading
 from contextlib import suppress
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from tests.crash.plug import LONGEST_S, configure
-from tests.mounting import MountedStore, journalfs, mounted_for_writing
+from tests.crash.plug import LONGEST_S, configure, killed_mount
+from tests.mounting import MountedStore, mounted_for_writing
 from tests.store.conftest import LittleStore
 
 pytestmark = pytest.mark.mount
@@ -60,17 +57,9 @@ def kill_mounts(little_store: LittleStore, mountpoint: Path, cycles: int) -> Non
     mountpoint.mkdir()
     chance = Random(cycles)
     for cycle in range(cycles):
-        done = journalfs("mount", little_store.root, mountpoint)
-        assert done.returncode == 0, done.stderr
-        process = MountedStore(mountpoint).process_id()
-        killer = threading.Timer(chance.uniform(0.1, LONGEST_S), os.kill, (process, signal.SIGKILL))
-        killer.start()
-        try:
-            with suppress(OSError):
-                work(mountpoint, cycle)
-        finally:
-            killer.join()
-            subprocess.run(["umount", "--lazy", mountpoint], check=True)
+        after_s = chance.uniform(0.1, LONGEST_S)
+        with killed_mount(little_store.root, mountpoint, after_s), suppress(OSError):
+            work(mountpoint, cycle)
         with mounted_for_writing(little_store.root, mountpoint) as mount:
             check(mount)
 

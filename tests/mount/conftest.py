@@ -63,6 +63,28 @@ class MountedFake:
 MountFake = Callable[..., MountedFake]
 
 
+def started_after(change: str, place: Path, options: str = "") -> MountedFake:
+    """A process that changes something of Python's, and then mounts the small scenario. `end` it."""
+    program = (
+        f"import sys; {change}; sys.argv[0] = 'serve_fake'; from tests.mount.serve_fake import main; main()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, "small", str(place), "-o", options],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+    )
+    return MountedFake(process, place)
+
+
+def end(mounted: MountedFake) -> str:
+    """What it said on stderr."""
+    mounted.process.terminate()
+    _, errors = mounted.process.communicate(timeout=DEADLINE_S)
+    return errors.decode()
+
+
 @pytest.fixture
 def mount_fake(tmp_path: Path) -> Iterator[MountFake]:
     """Mount a scenario of `serve_fake`; `options` is an `-o` list. Unmounted after the test in any case."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 
-from tests.mount.conftest import DEADLINE_S, ROOT, MountedFake, MountFake
+from tests.mount.conftest import MountedFake, MountFake, end, started_after
 
 pytestmark = pytest.mark.mount
 
@@ -87,27 +85,16 @@ def test_many_clients_at_once_all_get_their_answers(mounted: MountedFake) -> Non
     ],
 )
 def test_where_private_names_changed_the_stock_loop_serves(tmp_path: Path, change: str, reason: str) -> None:
-    program = (
-        f"import sys; {change}; sys.argv[0] = 'serve_fake'; from tests.mount.serve_fake import main; main()"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, "small", str(tmp_path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=ROOT,
-    )
-    mounted = MountedFake(process, tmp_path)
+    mounted = started_after(change, tmp_path)
     try:
         assert mounted.answer() == "ready"
         report = json.loads((tmp_path / ".journalfs/mount.json").read_bytes())
         assert (report["loop"], report["loopFallback"]) == ("stock", reason)
         assert sorted(os.listdir(tmp_path)) == ["DLQ", "orders"]
     finally:
-        process.terminate()
-        _, errors = process.communicate(timeout=DEADLINE_S)
-    assert reason in errors.decode()
-    assert process.returncode == 0
+        errors = end(mounted)
+    assert reason in errors
+    assert mounted.process.returncode == 0
 
 
 def _processor_ticks(process: int) -> int:

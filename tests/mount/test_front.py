@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mount.conftest import DEADLINE_S, ROOT, MountedFake, MountFake
+from tests.mount.conftest import ROOT, MountedFake, MountFake, end, started_after
 from tests.mounting import journalfs, mounted_for_writing
 
 pytestmark = pytest.mark.mount
@@ -137,15 +137,7 @@ def test_answers_in_c_are_those_of_python(mount_fake: MountFake, monkeypatch: py
 def test_where_it_cannot_be_used_pyfuse3_reads(
     tmp_path: Path, before: str, options: str, reason: str
 ) -> None:
-    program = f"import sys; {before}; from tests.mount.serve_fake import main; main()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, "small", str(tmp_path), "-o", options],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=ROOT,
-    )
-    mounted = MountedFake(process, tmp_path)
+    mounted = started_after(before, tmp_path, options)
     try:
         assert mounted.answer() == "ready"
         for _ in range(3):
@@ -155,10 +147,9 @@ def test_where_it_cannot_be_used_pyfuse3_reads(
         assert reason in str(report["frontFallback"])
         assert "front" not in report
     finally:
-        process.terminate()
-        _, errors = process.communicate(timeout=DEADLINE_S)
-    assert f"the front is not used, requests take longer: {reason}" in errors.decode()
-    assert process.returncode == 0
+        errors = end(mounted)
+    assert f"the front is not used, requests take longer: {reason}" in errors
+    assert mounted.process.returncode == 0
 
 
 def test_a_library_that_lets_nobody_else_read_is_left_alone(tmp_path: Path) -> None:
