@@ -265,11 +265,11 @@ def test_the_mount_helper_takes_what_mount_passes(
     assert (mounted_at(place) is not None) == (code == 0 and "-f" not in words)
 
 
-def test_the_mount_helper_is_told_of_older_stores(store: Path, place: Path, tmp_path: Path) -> None:
+def test_the_mount_helper_is_told_of_older_stores(
+    stores: PristineStores, place: Path, tmp_path: Path
+) -> None:
     """What the store is, and where what is derived from it goes."""
-    old = tmp_path / "old"
-    (old / "journal").mkdir(parents=True)
-    (old / "bindings").mkdir()
+    old = stores["hq-2.4-main"]
     derived = tmp_path / "derived"
     done = run(old, place, "-o", f"ro,format=hornetq,derived={derived}", command=HELPER)
     assert done.returncode == 0, done.stderr
