@@ -20,7 +20,6 @@ from tests.crash.history import History
 from tests.mounting import MountedStore, journalfs
 from tests.reference.store import load
 
-BACKENDS = ("NIO", "ASYNCIO", "MAPPED")
 LONGEST_S = 1.0
 
 

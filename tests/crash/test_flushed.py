@@ -21,8 +21,9 @@ from tests.broker.settings import ONE_IS_QUICK
 from tests.crash.disks import Disk
 from tests.crash.flush_client import FlushClient
 from tests.crash.history import History
-from tests.crash.plug import BACKENDS, LONGEST_S, Plug, configure, text_of
+from tests.crash.plug import LONGEST_S, Plug, configure, text_of
 from tests.crash.test_shutdown import CANARY_CYCLES, disk, plug
+from tests.kinds import BACKENDS
 from tests.mounting import MountedStore, journalfs
 from tests.store.conftest import LittleStore
 

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from tests.broker.settings import ONE_IS_QUICK
-from tests.crash.plug import BACKENDS, configure, texts_in
+from tests.crash.plug import configure, texts_in
+from tests.kinds import BACKENDS
 from tests.mounting import COMMAND_S_MAX, MountedStore, journalfs
 from tests.store.conftest import LittleStore
 

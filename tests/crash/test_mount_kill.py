@@ -9,7 +9,8 @@ import pytest
 
 from tests.crash.history import History
 from tests.crash.mount_client import MountClient
-from tests.crash.plug import BACKENDS, LONGEST_S, configure, killed_mount, texts_in
+from tests.crash.plug import LONGEST_S, configure, killed_mount, texts_in
+from tests.kinds import BACKENDS
 from tests.store.conftest import LittleStore
 
 pytestmark = pytest.mark.mount

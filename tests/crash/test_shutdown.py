@@ -13,7 +13,8 @@ import pytest
 
 from journalfs.store.write.store import SyncMode
 from tests.crash.disks import Disk, small_ext4
-from tests.crash.plug import BACKENDS, Plug, configure
+from tests.crash.plug import Plug, configure
+from tests.kinds import BACKENDS
 from tests.store.conftest import LittleStore
 
 CYCLES_QUICK, CYCLES_LONG = 3, 100

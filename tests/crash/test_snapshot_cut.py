@@ -15,10 +15,11 @@ from journalfs.damage import Damage
 from journalfs.store import open_store
 from tests.crash.disks import Disk
 from tests.crash.history import Change, Place
-from tests.crash.plug import BACKENDS, Plug
+from tests.crash.plug import Plug
 from tests.crash.snapshot_history import Making, SnapshotHistory
 from tests.crash.test_shutdown import cut, disk, plug
 from tests.crash.worker import QUEUES, text_of
+from tests.kinds import BACKENDS
 from tests.store.conftest import LittleStore
 
 __all__ = ["disk"]

@@ -14,7 +14,7 @@ from journalfs.store import open_store
 from journalfs.store.snapshot_folder import SNAPSHOTS
 from journalfs.store.store import JournalStore
 from journalfs.store.write.opening import open_for_writing
-from tests.crash.plug import BACKENDS
+from tests.kinds import BACKENDS
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 from tests.store.test_pages import small, write_page
 

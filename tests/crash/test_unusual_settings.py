@@ -15,7 +15,8 @@ import pytest
 
 from tests.crash.history import History
 from tests.crash.mount_client import QUEUES, MountClient
-from tests.crash.plug import BACKENDS, LONGEST_S, texts_in
+from tests.crash.plug import LONGEST_S, texts_in
+from tests.kinds import BACKENDS
 from tests.mounting import MountedStore, journalfs, mounted
 from tests.store.conftest import LittleStore
 

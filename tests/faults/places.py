@@ -13,7 +13,6 @@ from journalfs.config.setting_names import Value
 from journalfs.store.creating import create_store
 from tests.mounting import MountedStore, QueueOnDisk
 
-BACKENDS = ("NIO", "ASYNCIO", "MAPPED")
 FILE_BYTES = 1 << 20
 TOLD = [f"told {number}" for number in range(100)]
 

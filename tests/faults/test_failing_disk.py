@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.crash.disks import Disk, small_ext4
-from tests.faults.places import BACKENDS, TOLD, bodies, fill, make_store, named, refusals, write
+from tests.faults.places import TOLD, bodies, fill, make_store, named, refusals, write
+from tests.kinds import BACKENDS
 from tests.mounting import MountedStore, QueueOnDisk, mounted_for_writing
 from tests.writing.conftest import errno_of
 

@@ -20,10 +20,9 @@ from journalfs.ids import MessageId
 from journalfs.store.queues import StoreQueue
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import SyncMode, WritingStore
+from tests.kinds import BACKENDS
 from tests.reference.store import load
 from tests.store.conftest import LittleStore
-
-BACKENDS = ("NIO", "ASYNCIO", "MAPPED")
 
 
 @dataclass

@@ -11,7 +11,8 @@ import trio
 from journalfs.ids import MessageId
 from journalfs.store.compacting import compact_store
 from journalfs.store.write.store import WritingStore
-from tests.store.writing.conftest import BACKENDS, MakeStore, SmallStore, lines_of, no_upkeep
+from tests.kinds import BACKENDS
+from tests.store.writing.conftest import MakeStore, SmallStore, lines_of, no_upkeep
 from tests.store.writing.test_full_disk import bodies_of
 
 

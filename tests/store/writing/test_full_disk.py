@@ -23,10 +23,11 @@ from journalfs.store.write.publisher import FilePublisher
 from journalfs.store.write.store import WritingStore
 from tests.broker.settings import ONE_IS_QUICK
 from tests.differential.encode import record
+from tests.kinds import BACKENDS
 from tests.reference.store import load
 from tests.store.appending import ACK, ADD, UPDATE
 from tests.store.conftest import QUEUE_A, LittleStore
-from tests.store.writing.conftest import BACKENDS, MakeStore, SmallStore, lines_of, no_upkeep
+from tests.store.writing.conftest import MakeStore, SmallStore, lines_of, no_upkeep
 
 
 async def tidied(store: WritingStore) -> None:

@@ -17,9 +17,10 @@ import trio
 from journalfs.ids import MessageId
 from journalfs.store.api import ByteSource
 from journalfs.store.write.store import WritingStore
+from tests.kinds import BACKENDS
 from tests.reference.store import load
 from tests.store.conftest import LittleStore
-from tests.store.writing.conftest import BACKENDS, Writable, lines_of, queue_of
+from tests.store.writing.conftest import Writable, lines_of, queue_of
 from tests.tools.late_disk import LateDisk, late
 
 QUEUES = ("work.a", "work.b", "aside")
