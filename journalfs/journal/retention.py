@@ -82,13 +82,14 @@ class Retention:
             file.retained = any(self._is_copy(copy, file) for copy in copies) or self._is_compacted(file)
         self.clean()
 
-    def keep(self, files: Iterable[WriteFile]) -> None:
+    def keep(self, files: Iterable[WriteFile], *, clean: bool = True) -> None:
         """Copy files that are closed, one after the other; durable on return."""
         for file in files:
             self._remove_partial(file)
             self._copy(file)
             file.retained = True
-        self.clean()
+        if clean:
+            self.clean()
 
     def clean(self) -> None:
         """Delete what is too old, and the oldest of what is too much. The newest copy stays: it may be all
@@ -184,9 +185,9 @@ class Retention:
         temporary = f"{name}.tmp"
         history = self._history
         try:
-            history.allocate(temporary, file.size_bytes)
-            for offset in range(0, file.end, COPY_CHUNK_BYTES):
-                length = min(COPY_CHUNK_BYTES, file.end - offset)
+            history.allocate(temporary, 0)
+            for offset in range(0, file.size_bytes, COPY_CHUNK_BYTES):
+                length = min(COPY_CHUNK_BYTES, file.size_bytes - offset)
                 history.write_at(temporary, offset, self._journal.read(file.name, offset, length))
             history.sync(temporary)
             history.rename(temporary, name)

@@ -28,8 +28,9 @@ from journalfs.store.queues import StoreQueue
 from journalfs.store.views import QueueView
 from journalfs.times import Range
 
-WINDOW_BYTES: Final = 64 << 20
-"""Of files that are read, and published in one transaction, at a time. At least one file."""
+WINDOW_BYTES: Final = 32 << 20
+"""Of files that are read, and published in one transaction, at a time; the next ones are opened meanwhile. At
+least one file."""
 
 Position = tuple[bool, int]
 """Of the last file of a window: whether compaction wrote none of it, and its id. Windows ascend."""
@@ -59,8 +60,10 @@ class Asked:
     @property
     def identity(self) -> str:
         """The same for the same words: whoever repeats them goes on."""
-        if self.name is not None:
-            return self.name
+        return self.words if self.name is None else self.name
+
+    @property
+    def words(self) -> str:
         said = (self.begin, self.end, self.selector, *self.sources, self.target and "::".join(self.target))
         return hashlib.sha256("\0".join(map(str, said)).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 

@@ -7,20 +7,31 @@ them. It holds for a kill at any moment that a window and its mark are there tog
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from journalfs.engine.waiting import offload
+from journalfs.engine.waiting import offload, unbroken
 from journalfs.errors import DecodeError, WrongCall
 from journalfs.format import record_bodies
 from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType
 from journalfs.ids import RecordId, TxId
 from journalfs.store.core import Core
-from journalfs.store.history import history_of
-from journalfs.store.replaying import BEGIN, Asked, Chosen, Plan, Replayed, chosen_of, plan, require_sources
+from journalfs.store.history import History, HistoryStore, history_of
+from journalfs.store.replaying import (
+    BEGIN,
+    Asked,
+    Chosen,
+    Plan,
+    Replayed,
+    Window,
+    chosen_of,
+    plan,
+    require_sources,
+)
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.keeping import Back
 from journalfs.times import Range, range_between
@@ -44,6 +55,8 @@ class Mark(msgspec.Struct, frozen=True):
     sent: int = 0
     done_ms: int = 0
     """When all of it was done; 0: it is not."""
+    words: str = ""
+    """Of which words; "": a mark of before these were kept."""
 
 
 @dataclass(slots=True)
@@ -84,6 +97,11 @@ def begun(store: WritingStore, asked: Asked, *, again: bool) -> Marked:
     """The replay that was begun by the same words, or a new one. Raises WrongCall where it was done."""
     found = _marks(store.core).get(asked.identity)
     if found is not None and not (again and found[1].done_ms):
+        if found[1].words not in {"", asked.words}:
+            raise WrongCall(
+                f"--name {asked.name} is known of a replay with other options, which is not done: "
+                "repeat those, or say another name"
+            )
         if found[1].done_ms:
             raise WrongCall(
                 f"this was replayed already, {found[1].sent} messages; say --again to have them once more"
@@ -92,7 +110,7 @@ def begun(store: WritingStore, asked: Asked, *, again: bool) -> Marked:
     now_ms = store.core.clock.now_ms()
     wanted = range_between(asked.begin, asked.end, now_ms)
     bounds = wanted.from_ms, min(wanted.to_ms, now_ms + 1)
-    mark = Mark(asked.identity, *bounds, below_id=store.journals.ids.last + 1)
+    mark = Mark(asked.identity, *bounds, below_id=store.journals.ids.last + 1, words=asked.words)
     return Marked(store.core, store.journals, mark, None if found is None else found[0])
 
 
@@ -108,24 +126,21 @@ async def replay(store: WritingStore, asked: Asked, *, again: bool, progress: Pr
     await offload(asked.require_selector)
     try:
         # Whatever is read stays where it is until the end: nothing is reclaimed or compacted.
-        async with store.journals.messages.upkeep.turn:
+        async with store.journals.messages.upkeep.stays():
             mark = marked.mark
             wanted = Range(mark.from_ms, mark.to_ms, moves=False)
             found: Plan = await offload(lambda: plan(history, wanted, mark.below_id, mark.position))
             done_bytes = found.done_bytes
             progress(done_bytes, found.total_bytes)
-            for window in found.windows:
-                view = await offload(lambda window=window: history.open_choice(window.choice))  # type: ignore[misc]
-                try:
-                    chosen = await chosen_of(view, asked, replayed)
+            async with _Views(history, found.windows) as views:
+                while (window := await views.open_next()) is not None:
+                    chosen = await chosen_of(views.opened, asked, replayed)
                     if chosen:
                         await _send(store, marked, chosen, window.position)
                         replayed.count(chosen)
-                finally:
-                    _let_go_of_memory(view.core, store.core)
-                    await offload(view.close)
-                done_bytes += window.size_bytes
-                progress(done_bytes, found.total_bytes)
+                    _let_go_of_memory(store.core)
+                    done_bytes += window.size_bytes
+                    progress(done_bytes, found.total_bytes)
             if not found.done_bytes:  # else what others were sent of is not looked at again
                 require_sources(replayed, asked)
         last = msgspec.structs.replace(marked.mark, done_ms=store.core.clock.now_ms())
@@ -135,11 +150,60 @@ async def replay(store: WritingStore, asked: Asked, *, again: bool, progress: Pr
     return replayed
 
 
-def _let_go_of_memory(*cores: Core) -> None:
+class _Views:
+    """Of windows: one is open, and the one behind it is opened meanwhile. Enter it to use it."""
+
+    def __init__(self, history: History, windows: Sequence[Window]) -> None:
+        self._history = history
+        self._left = iter(windows)
+        self._thread = ThreadPoolExecutor(1)
+        self._coming: tuple[Window, Future[HistoryStore]] | None = None
+        self._opened: HistoryStore | None = None
+
+    @property
+    def opened(self) -> HistoryStore:
+        assert self._opened is not None, "open one"
+        return self._opened
+
+    async def open_next(self) -> Window | None:
+        """Closes the one before. Raises what `History.open_choice` raises."""
+        await offload(self._close)
+        if self._coming is None:
+            return None
+        window, future = self._coming
+        self._opened = await offload(future.result)
+        self._begin()
+        return window
+
+    def _begin(self) -> None:
+        window = next(self._left, None)
+        opened = None if window is None else self._thread.submit(self._history.open_choice, window.choice)
+        self._coming = None if window is None or opened is None else (window, opened)
+
+    def _close(self) -> None:
+        view, self._opened = self._opened, None
+        if view is not None:
+            _let_go_of_memory(view.core)
+            view.close()
+
+    async def __aenter__(self) -> _Views:
+        self._begin()
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await unbroken(lambda: offload(self._end))
+
+    def _end(self) -> None:
+        self._thread.shutdown()
+        self._close()
+        if self._coming is not None and self._coming[1].exception() is None:
+            self._coming[1].result().close()
+
+
+def _let_go_of_memory(core: Core) -> None:
     """Of files that are read no more: else all that was ever replayed stays."""
-    for core in cores:
-        for _slot, mapped in core.loader.files.mapped():
-            mapped.release()
+    for _slot, mapped in core.loader.files.mapped():
+        mapped.release()
 
 
 async def _send(
