@@ -12,6 +12,7 @@ import itertools
 import logging
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -71,6 +72,7 @@ class Retention:
         self._settings = settings
         self._clock = clock
         self._limits = limits
+        self._readers = 0
 
     def begin(self, files: Iterable[WriteFile]) -> None:
         """Find out which files have a copy. What compaction wrote needs none: it was copied before."""
@@ -82,19 +84,20 @@ class Retention:
             file.retained = any(self._is_copy(copy, file) for copy in copies) or self._is_compacted(file)
         self.clean()
 
-    def keep(self, files: Iterable[WriteFile], *, clean: bool = True) -> None:
+    def keep(self, files: Iterable[WriteFile]) -> None:
         """Copy files that are closed, one after the other; durable on return."""
         for file in files:
             self._remove_partial(file)
             self._copy(file)
             file.retained = True
-        if clean:
-            self.clean()
+        self.clean()
 
     def clean(self) -> None:
         """Delete what is too old, and the oldest of what is too much. The newest copy stays: it may be all
         that says how far the history reaches.
         """
+        if self._readers:
+            return
         copies = sorted(self._copies(), key=lambda copy: copy.order)
         size_bytes = sum(copy.size_bytes for copy in copies)
         for copy in copies[:-1]:
@@ -102,6 +105,15 @@ class Retention:
                 break
             self._history.remove(copy.name)
             size_bytes -= copy.size_bytes
+
+    @contextmanager
+    def read(self) -> Iterator[None]:
+        """Within this no copy is deleted: somebody reads all of them."""
+        self._readers += 1
+        try:
+            yield
+        finally:
+            self._readers -= 1
 
     def close(self) -> None:
         self._history.close()

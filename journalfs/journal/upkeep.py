@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from journalfs.engine.waiting import Turn, checkpoint, offload, unbroken
@@ -49,7 +49,6 @@ class Upkeep:
         self._writer = writer
         self.turn = Turn()
         """While somebody has it no file is set free, rewritten or used again."""
-        self._stays = False
         self.compactions = 0
         self.compacting = False
         self._squeezing = False
@@ -82,28 +81,12 @@ class Upkeep:
         while self._writer.committer.failure is None:
             await self._writer.bell.rung()
             try:
-                await (self._add() if self._stays else self.tidy())
+                await self.tidy()
                 level = logging.WARNING
             except (OSError, JournalfsError) as error:
                 log.log(level, "journal upkeep stopped short: %s", error)
                 # A full disk stops it at each change.
                 level = logging.DEBUG if self._writer.short_of_space else logging.WARNING
-
-    @asynccontextmanager
-    async def stays(self) -> AsyncIterator[None]:
-        """Within this, however long it takes, what the journal and its history have stays. Both grow."""
-        async with self.turn:
-            self._stays = True
-            try:
-                yield
-            finally:
-                self._stays = False
-                self._writer.bell.ring()
-
-    async def _add(self) -> None:
-        """What is due of that which takes nothing away."""
-        await unbroken(self._keep_ready)
-        await unbroken(lambda: self._retain(clean=False))
 
     async def tidy(self) -> None:
         """Do all that is due now. Raises OSError and WriteFailed; the journal stays as usable as it was."""
@@ -159,7 +142,7 @@ class Upkeep:
             await unbroken(self._writer.before_emptying)
             self._deleted = False
 
-    async def _retain(self, *, clean: bool = True) -> None:
+    async def _retain(self) -> None:
         """Copy what was closed to the history. What could not be copied stays until it can."""
         retention = self._writer.retention
         if retention is None:
@@ -167,7 +150,7 @@ class Upkeep:
         closed = self._writer.unretained()
         if closed:
             try:
-                await offload(lambda: retention.keep(closed, clean=clean))
+                await offload(lambda: retention.keep(closed))
             except OSError as error:
                 log.warning("no journal file is set free before the history has it: %s", error)
 

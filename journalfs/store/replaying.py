@@ -107,9 +107,8 @@ class Replayed:
             self.sent[one.target] = self.sent.get(one.target, 0) + len(one.ids)
 
 
-def plan(kept_by: History, wanted: Range, below_id: int, after: Position = BEGIN) -> Plan:
+def plan(kept_by: History, kept: Kept, wanted: Range, below_id: int, after: Position = BEGIN) -> Plan:
     """Reads what compaction wrote whole, and the beginning of files that nobody looked through before."""
-    kept = kept_by.kept()
     choice = kept_by.choice(kept, wanted)
     left = list(_windows(kept, replace(choice, below_id=below_id, ends_bytes=0), after))
     total = sum(one.file.stamp.size_bytes for one in choice.taken)
@@ -220,7 +219,7 @@ async def planned(kept_by: History, asked: Asked, wanted: Range) -> Replayed:
     """What would go. Nothing changes. Raises as the replay would."""
     replayed = Replayed()
     await offload(asked.require_selector)
-    for window in plan(kept_by, wanted, history.ANY_ID).windows:
+    for window in plan(kept_by, kept_by.kept(), wanted, history.ANY_ID).windows:
         store = kept_by.open_choice(window.choice)
         try:
             chosen = await chosen_of(store, asked, replayed)

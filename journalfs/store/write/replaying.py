@@ -20,7 +20,7 @@ from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType
 from journalfs.ids import RecordId, TxId
 from journalfs.store.core import Core
-from journalfs.store.history import History, HistoryStore, history_of
+from journalfs.store.history import History, HistoryStore, require_history
 from journalfs.store.replaying import (
     BEGIN,
     Asked,
@@ -118,35 +118,32 @@ async def replay(store: WritingStore, asked: Asked, *, again: bool, progress: Pr
     """Returns what went. Raises what publishing raises; what went before that is marked, and is not sent when
     the same is asked for once more.
     """
-    history = history_of(store.core.layout, store.core.clock)
+    history = store.history
+    require_history(store.core.layout)
     marked = begun(store, asked, again=again)
     replayed = Replayed(before=marked.mark.sent)
     if asked.target is not None:
         store.require_queue(*asked.target)
     await offload(asked.require_selector)
-    try:
-        # Whatever is read stays where it is until the end: nothing is reclaimed or compacted.
-        async with store.journals.messages.upkeep.stays():
-            mark = marked.mark
-            wanted = Range(mark.from_ms, mark.to_ms, moves=False)
-            found: Plan = await offload(lambda: plan(history, wanted, mark.below_id, mark.position))
-            done_bytes = found.done_bytes
-            progress(done_bytes, found.total_bytes)
-            async with _Views(history, found.windows) as views:
-                while (window := await views.open_next()) is not None:
-                    chosen = await chosen_of(views.opened, asked, replayed)
-                    if chosen:
-                        await _send(store, marked, chosen, window.position)
-                        replayed.count(chosen)
-                    _let_go_of_memory(store.core)
-                    done_bytes += window.size_bytes
-                    progress(done_bytes, found.total_bytes)
-            if not found.done_bytes:  # else what others were sent of is not looked at again
-                require_sources(replayed, asked)
-        last = msgspec.structs.replace(marked.mark, done_ms=store.core.clock.now_ms())
-        await store.mark(lambda tx: marked.stage(tx, last))
-    finally:
-        history.close()
+    async with history.held() as kept:
+        mark = marked.mark
+        wanted = Range(mark.from_ms, mark.to_ms, moves=False)
+        found: Plan = await offload(lambda: plan(history, kept, wanted, mark.below_id, mark.position))
+        done_bytes = found.done_bytes
+        progress(done_bytes, found.total_bytes)
+        async with _Views(history, found.windows) as views:
+            while (window := await views.open_next()) is not None:
+                chosen = await chosen_of(views.opened, asked, replayed)
+                if chosen:
+                    await _send(store, marked, chosen, window.position)
+                    replayed.count(chosen)
+                _let_go_of_memory(store.core)
+                done_bytes += window.size_bytes
+                progress(done_bytes, found.total_bytes)
+        if not found.done_bytes:  # else what others were sent of is not looked at again
+            require_sources(replayed, asked)
+    last = msgspec.structs.replace(marked.mark, done_ms=store.core.clock.now_ms())
+    await store.mark(lambda tx: marked.stage(tx, last))
     return replayed
 
 

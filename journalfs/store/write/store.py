@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from array import array
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -479,7 +479,9 @@ class WritingStore(SelfReadingStore):
     def _made_history(self) -> History:
         from journalfs.store.history import History  # noqa: PLC0415 - few look at it
 
-        return History(self.core.layout, self.core.clock, self.snapshotting.hold_journal)
+        retention = self.journals.messages.retention
+        keep = nullcontext if retention is None else retention.read
+        return History(self.core.layout, self.core.clock, self.snapshotting.hold_journal, keep)
 
     async def replay(self, asked: Asked, *, again: bool, progress: Progress) -> Replayed:
         """Publish once more what the history has: see `journalfs.store.write.replaying`."""
