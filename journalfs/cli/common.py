@@ -231,13 +231,21 @@ def nearest(target: str, known: Sequence[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
+def named_queue(target: str) -> tuple[str, str | None]:
+    """What `ADDRESS::QUEUE` means; no queue, where it is only `ADDRESS`. Raises WrongCall."""
+    address, separator, queue = target.partition(SEPARATOR)
+    if not address or (separator and not queue):
+        raise WrongCall(f"{target!r}: say ADDRESS::QUEUE, or ADDRESS")
+    return address, queue if separator else None
+
+
 def find_queues(store: Store, target: str | None) -> list[Queue]:
     """The queues that `ADDRESS::QUEUE` or `ADDRESS` means; all of the store without a target."""
     if target is None:
         return [queue for address in store.addresses() for queue in address.queues()]
-    address_name, separator, queue_name = target.partition(SEPARATOR)
+    address_name, queue_name = named_queue(target)
     address = find_address(store, address_name)
-    if not separator:
+    if queue_name is None:
         return list(address.queues())
     queue = address.queue(queue_name)
     if queue is None:

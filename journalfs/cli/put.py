@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from journalfs.cli.common import SEPARATOR, GivenPath, name_in_warnings
+from journalfs.cli.common import GivenPath, name_in_warnings, named_queue
 from journalfs.cli.mounts import mount_of
 from journalfs.errors import SystemFailure, WrongCall
 
@@ -84,8 +84,7 @@ def _put_into_store(path: Path, target: str, files: Sequence[str], kind: str) ->
 
     from journalfs.store.write.alone import change  # noqa: PLC0415
 
-    address, separator, name = target.partition(SEPARATOR)
-    queue = name if separator else None
+    address, queue = named_queue(target)
 
     async def put_all(store: WritingStore) -> None:
         if INPUT not in files:

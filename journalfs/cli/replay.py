@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import click
 
-from journalfs.cli.common import SEPARATOR, json_option, store_argument, write_json
+from journalfs.cli.common import SEPARATOR, json_option, named_queue, store_argument, write_json
+from journalfs.cli.mounts import ask
 from journalfs.errors import WrongCall
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 
 PERCENT: Final = 100
+REPLAY: Final = ".journalfs/history/.replay"
 
 
 @click.command(
@@ -50,24 +53,29 @@ def replay(
     """Publish once more what STORE's history has of some queues, or of all: consumed or not.
 
     A replay that was killed goes on where it was when it is called again by the same options, and sends
-    nothing twice. STORE is one that nobody has open; in a mount, `cp` from `.journalfs/history`.
+    nothing twice. STORE may be where it is mounted.
     """
-    from journalfs.store.replaying import Asked  # noqa: PLC0415 - takes longer than the help text
+    from journalfs.exchange.targets import mounted_store  # noqa: PLC0415 - takes longer than the help text
+    from journalfs.store.replaying import Asked  # noqa: PLC0415
 
-    asked = Asked(begin, end, selector, sources, _target(target), name)
-    replayed = _planned(store, asked) if dry_run else _done(store, asked, again=again)
+    asked = Asked(begin, end, selector, sources, None if target is None else _target(target), name)
+    mounted = mounted_store(store)
+    if dry_run:
+        told = _planned(mounted or store, asked).told()
+    elif mounted is not None:
+        told = _in_mount(store, asked, again=again)
+    else:
+        told = _done(store, asked, again=again).told()
+    queues, before = cast("list[dict[str, str]]", told["queues"]), told["before"]
     if as_json:
-        write_json(
-            {"address": address, "queue": queue, "messages": count}
-            for (address, queue), count in replayed.sent.items()
-        )
+        write_json(queues)
         return
     went = "would be replayed" if dry_run else "replayed"
-    for path, count in replayed.sent.items():
-        click.echo(f"{SEPARATOR.join(path)}: {count} {went}")
-    if replayed.before:
-        click.echo(f"{replayed.before} had been replayed before this was called again", err=True)
-    if not replayed.sent and not replayed.before:
+    for one in queues:
+        click.echo(f"{one['address']}{SEPARATOR}{one['queue']}: {one['messages']} {went}")
+    if before:
+        click.echo(f"{before} had been replayed before this was called again", err=True)
+    if not queues and not before:
         click.echo("nothing of this range is in the history", err=True)
 
 
@@ -83,13 +91,16 @@ class _Shown:
         self.advance(self.now - then)
 
 
-def _target(text: str | None) -> QueuePath | None:
-    if text is None:
-        return None
-    address, separator, queue = text.partition(SEPARATOR)
-    if not separator or not address or not queue:
+def _target(text: str) -> QueuePath:
+    address, queue = named_queue(text)
+    if queue is None:
         raise WrongCall(f"--to-queue {text}: say ADDRESS::QUEUE")
     return address, queue
+
+
+def _in_mount(mount: Path, asked: Asked, *, again: bool) -> dict[str, object]:
+    line = json.dumps({"asked": asdict(asked), "again": again})
+    return ask(mount / REPLAY, line, doing="replay")
 
 
 def _planned(path: Path, asked: Asked) -> Replayed:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from journalfs.cli.common import EXIT_READER_LEFT, SEPARATOR, GivenPath, name_in_warnings
+from journalfs.cli.common import EXIT_READER_LEFT, GivenPath, name_in_warnings, named_queue
 from journalfs.cli.mounts import mount_of
 from journalfs.errors import EXIT_OK, SystemFailure, WrongCall
 
 if TYPE_CHECKING:
+    from journalfs.store.api import QueuePath
     from journalfs.store.write.store import WritingStore
 
 READ_BYTES = 1 << 20
@@ -46,9 +47,10 @@ def take(*, path: Path, queue: str | None, count: int | None, no_wait: bool, com
         if queue is not None:
             raise WrongCall(f"{path}: lies in a mount: the path says which queue is meant, and not {queue}")
         sys.exit(_take_from_mount(path, count, no_wait, handle))
-    if queue is None or SEPARATOR not in queue:
+    address, name = ("", None) if queue is None else named_queue(queue)
+    if name is None:
         raise WrongCall(f"{path}: lies in no mount; of a store, say which ADDRESS::QUEUE is meant")
-    sys.exit(_take_from_store(path, queue, count, handle))
+    sys.exit(_take_from_store(path, (address, name), count, handle))
 
 
 def _write(line: bytes) -> int:
@@ -97,16 +99,14 @@ def _line(descriptor: int) -> bytes:
     return line
 
 
-def _take_from_store(path: Path, target: str, count: int | None, handle: Handle) -> int:
+def _take_from_store(path: Path, queue: QueuePath, count: int | None, handle: Handle) -> int:
     import trio  # noqa: PLC0415 - takes longer than the help text
 
     from journalfs.store.write.alone import change  # noqa: PLC0415
 
-    address, _, queue = target.partition(SEPARATOR)
-
     async def take_all(store: WritingStore) -> int:
         taken, ended = 0, EXIT_OK
-        consumer = store.consumer((address, queue))
+        consumer = store.consumer(queue)
         while ended == EXIT_OK and (count is None or taken < count):
             delivery = consumer.take()
             if delivery is None:

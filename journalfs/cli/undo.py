@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from journalfs.cli.common import SEPARATOR, GivenPath, json_option, write_json
-from journalfs.cli.mounts import the_mount
+from journalfs.cli.mounts import ask, the_mount
 from journalfs.clock import SystemClock
-from journalfs.errors import SystemFailure, WrongCall
+from journalfs.errors import WrongCall
 from journalfs.times import moment_ms
 
 UNDO: Final = ".journalfs/removed/.undo"
-ANSWER_BYTES_MAX: Final = 64 << 20
 
 
 @click.command(epilog="Example: journalfs undo /mnt --since 10m --dry-run")
@@ -31,7 +29,10 @@ def undo(*, mountpoint: Path | None, since: str | None, dry_run: bool, as_json: 
     """
     root = the_mount(mountpoint)
     line = "last" if since is None else f"since {moment_ms(since, SystemClock().now_ms())}"
-    answer = _ask(root / UNDO, f"dry-run {line}" if dry_run else line)
+    file = root / UNDO
+    if not file.parent.exists():
+        raise WrongCall(f"{root}: this mount removes nothing (--read-only or -o browse)")
+    answer = ask(file, f"dry-run {line}" if dry_run else line, doing="bring removed messages back")
     queues, gone = answer["queues"], answer["gone"]
     if as_json:
         write_json(queues)
@@ -44,22 +45,3 @@ def undo(*, mountpoint: Path | None, since: str | None, dry_run: bool, as_json: 
     if not queues:
         click.echo(f"{root}: nothing was removed that could be brought back", err=True)
         raise SystemExit(1)
-
-
-def _ask(file: Path, line: str) -> dict[str, Any]:
-    import msgspec  # noqa: PLC0415
-
-    if not file.parent.exists():
-        raise WrongCall(f"{file.parents[2]}: this mount removes nothing (--read-only or -o browse)")
-    try:
-        descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            os.write(descriptor, line.encode())
-            answer = os.pread(descriptor, ANSWER_BYTES_MAX, 0)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        doing = f"bring removed messages back (journalfs why {file.parents[2]} says more)"
-        raise SystemFailure.from_os(error, file, doing=doing) from error
-    found: dict[str, Any] = msgspec.json.decode(answer)
-    return found

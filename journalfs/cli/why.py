@@ -42,7 +42,7 @@ def why(*, mountpoint: Path | None, count: int, printed: str | None, as_json: bo
     Each has the text of the shell, the reason and the remedy. A path in the mount names the mount, too.
     """
     root = the_mount(mountpoint)
-    found = [one for one in _refusals(root / EVENTS) if printed is None or one.matches(printed)][-count:]
+    found = [one for one in refusals(root) if printed is None or one.matches(printed)][-count:]
     if as_json:
         write_json(one._asdict() for one in found)
         return
@@ -55,12 +55,13 @@ def why(*, mountpoint: Path | None, count: int, printed: str | None, as_json: bo
         click.echo(f"{root}: {which} was refused since this was mounted", err=True)
 
 
-def _refusals(events: Path) -> Iterator[Refusal]:
+def refusals(mount: Path) -> Iterator[Refusal]:
+    """All that a mount remembers."""
     import msgspec  # noqa: PLC0415
 
     from journalfs.advice import ADVICE  # noqa: PLC0415
 
-    for line in events.read_bytes().splitlines():
+    for line in (mount / EVENTS).read_bytes().splitlines():
         event: dict[str, Any] = msgspec.json.decode(line)
         if event["event"] != "refused":
             continue

@@ -454,6 +454,11 @@ class History(Protocol):
         over, `Snapshot.opened` has what came meanwhile. Raises `WrongCall`.
         """
 
+    async def replay(self, asked: bytes) -> Mapping[str, object]:
+        """Publish some of it once more, as `journalfs replay` asks in JSON; what went where. A cancelled one
+        goes on when the same is asked for once more. Raises `WrongCall`.
+        """
+
 
 class Undone(NamedTuple):
     back: Mapping[QueuePath, int]

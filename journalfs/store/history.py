@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Final
@@ -29,8 +28,8 @@ from journalfs.engine.scan import scan_journal
 from journalfs.engine.state import LiveState
 from journalfs.engine.state_types import Unmeasured
 from journalfs.engine.status import CoreRefused, FileTorn
-from journalfs.engine.waiting import Turn, offload, unbroken
-from journalfs.errors import IndexUnusable, NotAStore, SystemFailure
+from journalfs.engine.waiting import Turn, offload
+from journalfs.errors import IndexUnusable, NotAStore, ReadOnlyStore, SystemFailure
 from journalfs.format.large_file import format_large_name
 from journalfs.ids import MessageId
 from journalfs.journal.history import (
@@ -321,21 +320,12 @@ class HistoryRange:
 
 
 class History:
-    """Of one store. `close` it. `hold`: for who writes the journal, or sees it being written. `keep`: within
-    what it returns none of the copies goes.
-    """
+    """Of one store. `close` it. `hold`: for who writes the journal, or sees it being written."""
 
-    def __init__(
-        self,
-        layout: StoreLayout,
-        clock: Clock,
-        hold: HoldJournal | None = None,
-        keep: Callable[[], AbstractContextManager[None]] = nullcontext,
-    ) -> None:
+    def __init__(self, layout: StoreLayout, clock: Clock, hold: HoldJournal | None = None) -> None:
         self.layout = layout
         self.clock = clock
         self._hold = hold
-        self._keep = keep
         index = index_place(layout.root)
         self._folder = None if index is None else index.parent
         self._ranges: dict[str, HistoryRange] = {}
@@ -397,18 +387,8 @@ class History:
         own = [layout.journal_dir] if journals is None else journals
         return list_history(layout.retention_dir, own, layout.journal_extension, layout.root)
 
-    @asynccontextmanager
-    async def held(self) -> AsyncIterator[Kept]:
-        """All files that there are now, which stay for as long as this is entered. Raises what `open_store`
-        raises.
-        """
-        place = await offload(self.new_place)
-        try:
-            with self._keep():
-                journals = None if self._hold is None else [await self._hold(place)]
-                yield await offload(lambda: self.kept(journals))
-        finally:
-            await unbroken(lambda: offload(lambda: door.remove_tree(place)))
+    async def replay(self, asked: bytes) -> Mapping[str, object]:
+        raise ReadOnlyStore(f"{len(asked)} bytes ask for a replay")
 
     async def open(self, wanted: Range) -> HistoryStore:
         """What was sent then. Raises what `open_store` raises."""

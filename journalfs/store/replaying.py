@@ -102,6 +102,14 @@ class Replayed:
     looked_at: set[QueuePath] = field(default_factory=set)
     """Queues that were there, and those of which there was anything."""
 
+    def told(self) -> dict[str, object]:
+        """For JSON."""
+        queues = [
+            {"address": address, "queue": queue, "messages": count}
+            for (address, queue), count in self.sent.items()
+        ]
+        return {"queues": queues, "before": self.before}
+
     def count(self, chosen: Iterable[Chosen]) -> None:
         for one in chosen:
             self.sent[one.target] = self.sent.get(one.target, 0) + len(one.ids)

@@ -17,6 +17,8 @@ from urllib.parse import unquote
 from journalfs.errors import JournalfsError, WrongCall
 from journalfs.store.api import Snapshot
 from journalfs_mount.context import MountContext
+from journalfs_mount.names import REPLAY_NAME
+from journalfs_mount.nodes.asking import AnsweringFile
 from journalfs_mount.nodes.base import Directory, Entry, Node
 from journalfs_mount.nodes.snapshots import SnapshotDirectory
 from journalfs_mount.refusals import Refused
@@ -42,6 +44,9 @@ class HistoryDirectory(Directory):
         return self.context.store.history.mtime_ns
 
     def find(self, name: bytes) -> Node | None:
+        if name == REPLAY_NAME and not self.context.read_only:
+            replay = self.context.changing().history.replay
+            return self.enter(name, partial(AnsweringFile, self.context, replay))
         text = unquote(os.fsdecode(name))
         if text.startswith(".") and not text.startswith(".."):
             return None

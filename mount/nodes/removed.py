@@ -7,21 +7,21 @@ what a whole command removed.
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, Final
 
-from pyfuse3 import EntryAttributes, SetattrFields
+from pyfuse3 import EntryAttributes
 
 from journalfs.errors import JournalfsError
-from journalfs.store.api import OWNER_ALONE, Removed, Undone
+from journalfs.store.api import OWNER_ALONE, Removed
 from journalfs_mount.context import MountContext
 from journalfs_mount.names import CONTROL_DIRECTORY, STATUS_NAME, UNDO_NAME
+from journalfs_mount.nodes.asking import AnsweringFile
 from journalfs_mount.nodes.base import Directory, Node, OpenedFile
 from journalfs_mount.nodes.root import RootDirectory
 from journalfs_mount.nodes.virtual import VirtualFileNode
 from journalfs_mount.refusals import Refused
-from journalfs_mount.report import RenderedFile, TextSource, json_text
+from journalfs_mount.report import RenderedFile, json_text
 
 DIGITS_MAX: Final = 20
 _ASKED: Final = "it takes `last`, or `since` and a time in milliseconds since 1970; before them `dry-run`"
@@ -60,7 +60,7 @@ class RemovedDirectory(RootDirectory):
         if name == STATUS_NAME:
             return self.enter(name, partial(VirtualFileNode, self._mount, self._status))
         if name == UNDO_NAME:
-            return self.enter(name, partial(UndoFile, self._mount, self._removed))
+            return self.enter(name, partial(AnsweringFile, self._mount, self._undo))
         if self._failure is not None:
             raise self._failure
         return None if name == CONTROL_DIRECTORY else super().find(name)
@@ -74,62 +74,17 @@ class RemovedDirectory(RootDirectory):
     async def create(self, name: bytes, flags: int, mode: int) -> tuple[Node, OpenedFile]:
         return await Directory.create(self, name, flags, mode)
 
-
-class UndoFile(Node):
-    """Who writes `last` or `since MILLISECONDS` to it has that brought back, and reads what came back."""
-
-    __slots__ = ("_removed",)
-
-    def __init__(self, context: MountContext, removed: Removed) -> None:
-        super().__init__(context)
-        self._removed = removed
-
-    def attributes(self) -> EntryAttributes:
-        return self.context.present.file(
-            self.inode,
-            size_bytes=0,
-            mtime_ns=self.context.now_ns(),
-            name_s=0.0,
-            attributes_s=0.0,
-            given=OWNER_ALONE,
-        )
-
-    def open(self) -> OpenedFile:
-        return self.open_to_write(0)
-
-    def open_to_write(self, flags: int) -> OpenedFile:
-        return Undoing(self, self._removed)
-
-    def change_attributes(
-        self, wanted: EntryAttributes, fields: SetattrFields, opened: OpenedFile | None
-    ) -> None:
-        """Accepted: a shell empties what it writes to."""
-
-
-class Undoing(OpenedFile):
-    """One opening of it: each write is one line, and done when it returns."""
-
-    __slots__ = ("_node", "_removed")
-
-    def __init__(self, node: UndoFile, removed: Removed) -> None:
-        now_ns = node.context.now_ns()
-        super().__init__(node.inode, now_ns, TextSource(b""), direct_io=True, keep_cache=False)
-        self._node = node
-        self._removed = removed
-
-    async def write(self, offset: int, data: bytes) -> None:
-        context = self._node.context
-        with context.noted(self._node.path):
-            context.removing()
-            undone = await self._undo(data.split())
-        queues = [{"address": path[0], "queue": path[1], "messages": n} for path, n in undone.back.items()]
-        self.source = TextSource(json_text({"queues": queues, "gone": undone.gone}))
-
-    async def _undo(self, words: Sequence[bytes]) -> Undone:
-        plans, removed = words[:1] == [b"dry-run"], self._removed
+    async def _undo(self, asked: bytes) -> dict[str, object]:
+        """`last`, or `since MILLISECONDS`: what came back."""
+        self._mount.removing()
+        words, removed = asked.split(), self._removed
+        plans = words[:1] == [b"dry-run"]
         match words[plans:]:
             case [b"last"]:
-                return await removed.undo_last(plans=plans)
+                undone = await removed.undo_last(plans=plans)
             case [b"since", time_ms] if time_ms.isdigit() and len(time_ms) < DIGITS_MAX:
-                return await removed.undo_since(int(time_ms), plans=plans)
-        raise Refused(errno.EINVAL, _ASKED)
+                undone = await removed.undo_since(int(time_ms), plans=plans)
+            case _:
+                raise Refused(errno.EINVAL, _ASKED)
+        queues = [{"address": path[0], "queue": path[1], "messages": n} for path, n in undone.back.items()]
+        return {"queues": queues, "gone": undone.gone}

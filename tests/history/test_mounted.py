@@ -53,6 +53,20 @@ def look_at_the_retained(mounted: Path) -> None:
         message.unlink()
 
 
+@pytest.mark.rule("S-253")
+def test_replay_in_a_mount(store_copy: Callable[[str], Path], tmp_path: Path) -> None:
+    """By the same command, which is told why it is refused."""
+    with mounted_for_writing(store_copy("retention"), tmp_path / "mnt") as mount:
+        words = ("replay", mount.path, "payments", "--to-queue", "DLQ::DLQ", "--name", "once")
+        assert journalfs(*words, "--dry-run").stdout == "DLQ::DLQ: 1202 would be replayed\n"
+        assert journalfs(*words).stdout == "DLQ::DLQ: 1202 replayed\n"
+        assert len(read_lines(mount.path / "DLQ/DLQ")) == 1202
+        assert "replayed already" in journalfs(*words).stderr
+        assert "other options" in journalfs(*words, "--to", "2026-11-21").stderr
+        with pytest.raises(OSError, match="Invalid"):
+            (mount.path / ".journalfs/history/.replay").write_text("{}")
+
+
 def test_what_was_consumed_through_the_mount_is_copied_back(writable: Path, tmp_path: Path) -> None:
     with mounted_for_writing(writable, tmp_path / "mnt") as mount:
         consume_and_copy_back(mount.path)

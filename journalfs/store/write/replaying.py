@@ -6,19 +6,22 @@ them. It holds for a kill at any moment that a window and its mark are there tog
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from journalfs import door
 from journalfs.engine.waiting import offload, unbroken
 from journalfs.errors import DecodeError, WrongCall
 from journalfs.format import record_bodies
 from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType
 from journalfs.ids import RecordId, TxId
+from journalfs.journal.history import Kept
 from journalfs.store.core import Core
 from journalfs.store.history import History, HistoryStore, require_history
 from journalfs.store.replaying import (
@@ -118,8 +121,8 @@ async def replay(store: WritingStore, asked: Asked, *, again: bool, progress: Pr
     """Returns what went. Raises what publishing raises; what went before that is marked, and is not sent when
     the same is asked for once more.
     """
-    history = store.history
     require_history(store.core.layout)
+    history = OwnHistory(store)
     marked = begun(store, asked, again=again)
     replayed = Replayed(before=marked.mark.sent)
     if asked.target is not None:
@@ -145,6 +148,43 @@ async def replay(store: WritingStore, asked: Asked, *, again: bool, progress: Pr
     last = msgspec.structs.replace(marked.mark, done_ms=store.core.clock.now_ms())
     await store.mark(lambda tx: marked.stage(tx, last))
     return replayed
+
+
+class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `journalfs replay` asks a mount for."""
+
+    asked: Asked
+    again: bool = False
+
+
+class OwnHistory(History):
+    """That of a store that is open for writing."""
+
+    def __init__(self, store: WritingStore) -> None:
+        super().__init__(store.core.layout, store.core.clock, store.snapshotting.hold_journal)
+        self._store = store
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[Kept]:
+        """All files that there are now, which stay for as long as this is entered. Raises what `open_store`
+        raises.
+        """
+        retention = self._store.journals.messages.retention
+        place = await offload(self.new_place)
+        try:
+            with nullcontext() if retention is None else retention.read():
+                journal = await self._store.snapshotting.hold_journal(place)
+                yield await offload(lambda: self.kept([journal]))
+        finally:
+            await unbroken(lambda: offload(lambda: door.remove_tree(place)))
+
+    async def replay(self, asked: bytes) -> Mapping[str, object]:
+        try:
+            request = msgspec.json.decode(asked, type=Request)
+        except (ValueError, RecursionError) as error:
+            raise WrongCall(f"no JSON that `journalfs replay` writes: {error}") from error
+        done = await self._store.replay(request.asked, again=request.again, progress=lambda *_: None)
+        return done.told()
 
 
 class _Views:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from array import array
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -72,7 +72,7 @@ from journalfs.store.write.publishing import Published, Publishing
 from journalfs.store.write.queue_kinds import QueueKinds
 from journalfs.store.write.redriving import Redriving
 from journalfs.store.write.removing import Removing
-from journalfs.store.write.replaying import Progress, replay
+from journalfs.store.write.replaying import OwnHistory, Progress, replay
 from journalfs.store.write.routing import Routing
 from journalfs.store.write.self_reading import SelfReadingStore
 from journalfs.store.write.sending import Sending, Sent
@@ -477,11 +477,7 @@ class WritingStore(SelfReadingStore):
             self.admission.moved(address)
 
     def _made_history(self) -> History:
-        from journalfs.store.history import History  # noqa: PLC0415 - few look at it
-
-        retention = self.journals.messages.retention
-        keep = nullcontext if retention is None else retention.read
-        return History(self.core.layout, self.core.clock, self.snapshotting.hold_journal, keep)
+        return OwnHistory(self)
 
     async def replay(self, asked: Asked, *, again: bool, progress: Progress) -> Replayed:
         """Publish once more what the history has: see `journalfs.store.write.replaying`."""

@@ -1,0 +1,64 @@
+"""Files that answer: whoever writes to one has it done, and reads what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+
+from pyfuse3 import EntryAttributes, SetattrFields
+
+from journalfs.store.api import OWNER_ALONE
+from journalfs_mount.context import MountContext
+from journalfs_mount.nodes.base import Node, OpenedFile
+from journalfs_mount.report import TextSource, json_text
+
+Answer: TypeAlias = Callable[[bytes], Awaitable[Mapping[str, object]]]
+"""Does what one write asks for, and returns what is read then, to be JSON."""
+
+
+class AnsweringFile(Node):
+    """Its owner alone may ask."""
+
+    __slots__ = ("_answer",)
+
+    def __init__(self, context: MountContext, answer: Answer) -> None:
+        super().__init__(context)
+        self._answer = answer
+
+    def attributes(self) -> EntryAttributes:
+        return self.context.present.file(
+            self.inode,
+            size_bytes=0,
+            mtime_ns=self.context.now_ns(),
+            name_s=0.0,
+            attributes_s=0.0,
+            given=OWNER_ALONE,
+        )
+
+    def open(self) -> OpenedFile:
+        return self.open_to_write(0)
+
+    def open_to_write(self, flags: int) -> OpenedFile:
+        return _Asking(self, self._answer)
+
+    def change_attributes(
+        self, wanted: EntryAttributes, fields: SetattrFields, opened: OpenedFile | None
+    ) -> None:
+        """Accepted: a shell empties what it writes to."""
+
+
+class _Asking(OpenedFile):
+    """One opening of it: each write is done when it returns."""
+
+    __slots__ = ("_answer", "_node")
+
+    def __init__(self, node: AnsweringFile, answer: Answer) -> None:
+        now_ns = node.context.now_ns()
+        super().__init__(node.inode, now_ns, TextSource(b""), direct_io=True, keep_cache=False)
+        self._node = node
+        self._answer = answer
+
+    async def write(self, offset: int, data: bytes) -> None:
+        with self._node.context.noted(self._node.path):
+            answer = await self._answer(data)
+        self.source = TextSource(json_text(answer))
