@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import Any, Final
 
-from journalfs.errors import SystemFailure, WrongCall
-
-ANSWER_BYTES_MAX: Final = 64 << 20
+from journalfs.errors import WrongCall
 
 
 def mount_of(path: Path) -> Path | None:
@@ -56,24 +52,3 @@ def mount_of_store(root: Path) -> Path | None:
         if (not named or root.is_relative_to(one.source)) and mounted_store(Path(one.path)) == root:
             return Path(one.path)
     return None
-
-
-def ask(file: Path, line: str, *, doing: str) -> dict[str, Any]:
-    """What a file of a mount answers to a line. Raises SystemFailure with the reason that the mount has."""
-    import msgspec  # noqa: PLC0415
-
-    try:
-        descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            os.write(descriptor, line.encode())
-            answer = os.pread(descriptor, ANSWER_BYTES_MAX, 0)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        from journalfs.cli.why import refusals  # noqa: PLC0415 - it imports this
-
-        root = mount_of(file) or file
-        reasons = [one.reason for one in refusals(root) if one.path.endswith(file.name)]
-        raise SystemFailure.from_os(error, root, doing=": ".join([doing, *reasons[-1:]])) from error
-    found: dict[str, Any] = msgspec.json.decode(answer)
-    return found

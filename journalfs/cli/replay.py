@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 import click
 
+from journalfs.cli.asking import ask
 from journalfs.cli.common import SEPARATOR, json_option, named_queue, store_argument, write_json
-from journalfs.cli.mounts import ask
 from journalfs.errors import WrongCall
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from typing import Final
 
 import click
 
+from journalfs.cli.asking import ask
 from journalfs.cli.common import SEPARATOR, GivenPath, json_option, write_json
-from journalfs.cli.mounts import ask, the_mount
+from journalfs.cli.mounts import the_mount
 from journalfs.clock import SystemClock
 from journalfs.errors import WrongCall
 from journalfs.times import moment_ms

@@ -1,0 +1,32 @@
+"""Files of a mount that answer what they are asked."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from journalfs.cli.mounts import mount_of
+from journalfs.cli.why import refusals
+from journalfs.errors import SystemFailure
+
+ANSWER_BYTES_MAX: Final = 64 << 20
+
+
+def ask(file: Path, line: str, *, doing: str) -> dict[str, Any]:
+    """What a file of a mount answers to a line. Raises SystemFailure with the reason that the mount has."""
+    import msgspec  # noqa: PLC0415
+
+    try:
+        descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.write(descriptor, line.encode())
+            answer = os.pread(descriptor, ANSWER_BYTES_MAX, 0)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        root = mount_of(file) or file
+        reasons = [one.reason for one in refusals(root) if one.path.endswith(file.name)]
+        raise SystemFailure.from_os(error, root, doing=": ".join([doing, *reasons[-1:]])) from error
+    found: dict[str, Any] = msgspec.json.decode(answer)
+    return found
