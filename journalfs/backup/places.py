@@ -5,15 +5,20 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from journalfs import door
 from journalfs.errors import DependencyMissing, SystemFailure
+
+WAITS_S: Final = 60
+"""For somebody else's backup at the same place to be over."""
+WAIT_S: Final = 0.1
 
 
 class Place(Protocol):
@@ -129,8 +134,24 @@ class _Folder:
                 held = stack.enter_context(door.folder(self._root))
             except OSError as error:
                 raise SystemFailure.from_os(error, self._root, doing="use it for backups") from error
-            fcntl.flock(held, fcntl.LOCK_EX)
+            self._lock(held)
             yield
+
+    def _lock(self, held: int) -> None:
+        until_s = time.monotonic() + WAITS_S
+        while True:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                if time.monotonic() >= until_s:
+                    raise SystemFailure(
+                        f"{self._root}: somebody else makes or removes backups there, and did so for "
+                        f"{WAITS_S} s: try again when that is over",
+                        system_errno=errno.EBUSY,
+                    ) from error
+                time.sleep(WAIT_S)
+            else:
+                return
 
 
 class _Objects:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from journalfs.cli.common import GivenPath, GivenPlace, advancing, json_option, store_argument, write_json
+from journalfs.showing import printable
 
 if TYPE_CHECKING:
     from journalfs.backup import Backups
@@ -142,4 +143,4 @@ def _say(found: list[Any], as_json: bool, line: Callable[[Any], str]) -> None:
         write_json(found)
     else:
         for one in found:
-            click.echo(line(one))
+            click.echo("\t".join(map(printable, line(one).split("\t"))))

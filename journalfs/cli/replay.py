@@ -100,7 +100,7 @@ def _target(text: str) -> QueuePath:
 
 def _in_mount(mount: Path, asked: Asked, *, again: bool) -> dict[str, object]:
     line = json.dumps({"asked": asdict(asked), "again": again})
-    return ask(mount / REPLAY, line, doing="replay")
+    return ask(mount / REPLAY, line, doing="replay", else_why="it keeps no history, or is read-only")
 
 
 def _planned(path: Path, asked: Asked) -> Replayed:

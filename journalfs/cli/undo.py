@@ -11,7 +11,6 @@ from journalfs.cli.asking import ask
 from journalfs.cli.common import SEPARATOR, GivenPath, json_option, write_json
 from journalfs.cli.mounts import the_mount
 from journalfs.clock import SystemClock
-from journalfs.errors import WrongCall
 from journalfs.times import moment_ms
 
 UNDO: Final = ".journalfs/removed/.undo"
@@ -30,10 +29,12 @@ def undo(*, mountpoint: Path | None, since: str | None, dry_run: bool, as_json: 
     """
     root = the_mount(mountpoint)
     line = "last" if since is None else f"since {moment_ms(since, SystemClock().now_ms())}"
-    file = root / UNDO
-    if not file.parent.exists():
-        raise WrongCall(f"{root}: this mount removes nothing (--read-only or -o browse)")
-    answer = ask(file, f"dry-run {line}" if dry_run else line, doing="bring removed messages back")
+    answer = ask(
+        root / UNDO,
+        f"dry-run {line}" if dry_run else line,
+        doing="bring removed messages back",
+        else_why="this mount removes nothing (--read-only or -o browse)",
+    )
     queues, gone = answer["queues"], answer["gone"]
     if as_json:
         write_json(queues)

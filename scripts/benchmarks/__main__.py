@@ -57,7 +57,7 @@ MEASUREMENTS: dict[str, dict[str, Callable[[Context], None]]] = {
     "adversary": {"adversary": _of("adversary", "adversary")},
     "paging": {"paging": _of("paging", "paging")},
     "jdbc": {"jdbc": _of("jdbc", "jdbc")},
-    "history": {"replay": _of("history", "replay")},
+    "history": {name: _of("history", name) for name in ("replay", "backup", "redrive")},
     "export": {"exports": _of("exporting", "exports"), "older": _of("exporting", "older_stores")},
 }
 MESSAGES_PAGED = 300_000
@@ -112,7 +112,7 @@ def _arguments() -> argparse.Namespace:
     export_ = subcommands.add_parser(
         "export", help="exports and older stores, against the brokers' own tools"
     )
-    history_ = subcommands.add_parser("history", help="replay of what a journal retained")
+    history_ = subcommands.add_parser("history", help="replay of a history, backup, restore, dead letters")
     adversary_ = subcommands.add_parser("adversary", help="honest clients beside one who does his worst")
     jdbc_ = subcommands.add_parser("jdbc", help="stores in databases, against the broker's JDBC store")
     commands_ = {

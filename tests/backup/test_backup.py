@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import shutil
 import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from journalfs.backup import Backups
+from journalfs.backup import Backups, places
 from journalfs.backup import backups as module
-from journalfs.backup.manifest import PIECE_BYTES
+from journalfs.backup.manifest import PIECE_BYTES, encode, manifest_name
+from journalfs.errors import SystemFailure
 from journalfs.store.opening import open_store
 from tests.frozen import PristineStores
 from tests.mounting import JOURNALFS, journalfs, mounted, mounted_for_writing
@@ -206,3 +210,24 @@ def test_a_store_that_changes_while_it_is_read_is_read_again(
     assert (tmp_path / "restored" / "journal" / "new.amq").read_bytes() == b"b"
     store = open_store(tmp_path / "restored")
     store.close()
+
+
+def test_a_place_that_somebody_else_holds(
+    stores: PristineStores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "WAITS_S", 0)
+    held = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(SystemFailure, match="somebody else makes or removes backups there"):
+            Backups.at(str(tmp_path)).make(stores["aio"], None)
+    finally:
+        os.close(held)
+
+
+def test_what_a_list_shows_is_no_command_to_a_terminal(stores: PristineStores, tmp_path: Path) -> None:
+    backups = Backups.at(str(tmp_path))
+    name = backups.make(stores["aio"], None).name
+    manifest = msgspec.structs.replace(backups.manifest(name), source="/a\x1b[2J\n")
+    (tmp_path / manifest_name(name)).write_bytes(encode(manifest))
+    assert "/a\\x1b[2J\\x0a\tclosed" in journalfs("backup", "list", tmp_path).stdout
