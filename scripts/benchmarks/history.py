@@ -1,4 +1,4 @@
-"""Histories, backups and dead letters: how fast, and in how much memory, they are replayed, made, sent back."""
+"""Histories, backups and dead letters: how fast, and in how much memory, they are replayed and made."""
 
 from __future__ import annotations
 
