@@ -21,7 +21,7 @@ from tests.tables.servers import Server, postgresql
 from tests.tools.crash_copy import copy_as_left
 
 # `--hypothesis-profile=long` searches further. A deadline would only measure how busy the machine is.
-settings.register_profile("quick", deadline=None, max_examples=100, print_blob=True)
+settings.register_profile("quick", deadline=None, max_examples=50, print_blob=True)
 settings.register_profile("long", deadline=None, max_examples=5000, print_blob=True)
 settings.load_profile("quick")
 

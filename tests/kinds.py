@@ -1,7 +1,8 @@
 """The kinds of stores that the suite of behaviours runs on: in files, by each backend, and in databases.
 
 A fixture that is parametrized by `KINDS` and called `store_kind` is all that a test needs. What runs on a
-database is `long`, but for SQLite in the modules of `QUICK`. Of a test for each of `BACKENDS` one is quick.
+database is `long`, but for SQLite in the modules of `QUICK`. Of a test for each of several backends, or
+databases, one is quick.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.tables.servers import Server
 
@@ -23,6 +25,9 @@ QUICK = (
 )
 
 BACKENDS = ("NIO", "ASYNCIO", "MAPPED")
+DATABASES = ("sqlite", "postgresql", "mysql")
+OF_ONE_RULE = {"url": DATABASES, "database": DATABASES, "kind": (*BACKENDS, *DATABASES)}
+"""By the name of a parameter; any other may have the name of a backend."""
 
 OF_FILES = (
     # Staged names lie beside the derived store, and go with it.
@@ -42,23 +47,30 @@ def mark_long(items: list[pytest.Item]) -> None:
         quick = _kind(item) == SQLITE and item.nodeid.startswith(QUICK)
         if _kind(item) in (SQLITE, POSTGRESQL) and not quick:
             item.add_marker(pytest.mark.long)
-    _mark_long_but_one_backend(items)
+    _mark_long_but_one(items)
 
 
-def _mark_long_but_one_backend(items: Iterable[pytest.Item]) -> None:
+def first_is_quick(quick: object, *others: object) -> list[ParameterSet]:
+    """Parameters that show one rule; all others are for the long suite."""
+    return [pytest.param(quick), *(pytest.param(one, marks=pytest.mark.long) for one in others)]
+
+
+def _mark_long_but_one(items: Iterable[pytest.Item]) -> None:
     """Which one that is goes by the name, so that each has its share. Tests that have chosen keep to it."""
     alike: dict[str, dict[str, pytest.Item]] = {}
     for item in items:
-        backends = [str(one) for one in _parameters(item).values() if one in BACKENDS]
-        if backends:
+        kinds = [
+            str(one) for name, one in _parameters(item).items() if one in OF_ONE_RULE.get(name, BACKENDS)
+        ]
+        if kinds:
             # Behind the name of the test: a folder may be called like one.
             test, _, case = item.nodeid.partition("[")
-            alike.setdefault(f"{test}[{case.replace(backends[0], '')}", {})[backends[0]] = item
+            alike.setdefault(f"{test}[{case.replace(kinds[0], '')}", {})[kinds[0]] = item
     for name, found in alike.items():
-        if len(found) == len(BACKENDS) and not any(one.get_closest_marker("long") for one in found.values()):
-            quick = BACKENDS[zlib.crc32(name.encode()) % len(BACKENDS)]
-            for backend in found.keys() - {quick}:
-                found[backend].add_marker(pytest.mark.long)
+        if not any(one.get_closest_marker("long") for one in found.values()):
+            quick = sorted(found)[zlib.crc32(name.encode()) % len(found)]
+            for kind in found.keys() - {quick}:
+                found[kind].add_marker(pytest.mark.long)
 
 
 def _parameters(item: pytest.Item) -> dict[str, object]:

@@ -20,6 +20,7 @@ from journalfs.backup.manifest import PIECE_BYTES, encode, manifest_name
 from journalfs.errors import SystemFailure
 from journalfs.store.opening import open_store
 from tests.frozen import PristineStores
+from tests.kinds import first_is_quick
 from tests.mounting import JOURNALFS, journalfs, mounted, mounted_for_writing
 from tests.writing.conftest import new_store
 
@@ -38,7 +39,7 @@ def equal(first: Path, second: Path) -> bool:
     return journalfs("diff", first, second).returncode == 0
 
 
-@pytest.fixture(params=["directory", "objects"])
+@pytest.fixture(params=first_is_quick("directory", "objects"))
 def dest(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     place = tmp_path / "backups"
     return str(place) if request.param == "directory" else f"file://{place}"

@@ -101,6 +101,7 @@ def test_a_broker_is_kept_out(stopped: Broker, layout: StoreLayout) -> None:
         stopped.stop()
 
 
+@pytest.mark.long
 def test_a_broker_that_waits_begins_when_it_is_let_in(tmp_path: Path, artemis_home: Path) -> None:
     broker = Broker(tmp_path / "broker", settings=BrokerSettings())
     lock = NodeLock.acquire(created(broker.data).layout, 0, SystemClock())

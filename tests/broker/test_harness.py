@@ -131,6 +131,7 @@ def test_other_protocols(client: CoreClient, shared_broker: Broker) -> None:
     other.disconnect()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("journal_type", ONE_IS_QUICK)
 def test_journal_types_and_restart(make_broker: MakeBroker, journal_type: JournalType) -> None:
     broker = make_broker(BrokerSettings(journal_type=journal_type))
@@ -150,6 +151,7 @@ def test_journal_types_and_restart(make_broker: MakeBroker, journal_type: Journa
         assert client.message_count("kept") == 70
 
 
+@pytest.mark.long
 def test_files_switch_page_and_compact(make_broker: MakeBroker) -> None:
     broker = make_broker(BrokerSettings(paging_addresses=("paged",)))
     with CoreClient(broker.port) as client:

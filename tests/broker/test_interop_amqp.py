@@ -96,6 +96,7 @@ SIMPLE = {
 }
 
 
+@pytest.mark.long
 def test_sections_that_say_few_types(artemis_home: Path, tmp_path: Path) -> None:
     """Each value has the type that it must have, so a broker loads and delivers the message."""
     broker = new_instance(tmp_path / "broker", "NIO")
@@ -129,6 +130,7 @@ def test_sections_that_say_few_types(artemis_home: Path, tmp_path: Path) -> None
     assert found["properties"]["userId"] == {"t": "binary", "v": "bWU="}
 
 
+@pytest.mark.long
 def test_a_large_message_whose_sender_said_nothing_is_kept_with_the_dead_letters(
     artemis_home: Path, tmp_path: Path
 ) -> None:

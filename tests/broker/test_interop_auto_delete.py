@@ -80,6 +80,7 @@ async def use_and_wait(store: WritingStore) -> tuple[set[str], set[str]]:
     return {queue.name for queue in state.queues.values()} - OTHERS, addresses - OTHERS
 
 
+@pytest.mark.long
 def test_both_leave_the_same(artemis_home: Path, tmp_path: Path) -> None:
     theirs = new_instance(tmp_path / "theirs", "NIO")
     with Broker(theirs.root, settings=settings(-1)) as broker, CoreClient(broker.port) as client:

@@ -48,6 +48,7 @@ def test_a_broker_starts_on_a_backup_of_a_mount(artemis_home: Path, tmp_path: Pa
         other.stop()
 
 
+@pytest.mark.long
 @pytest.mark.rule("S-240")
 def test_a_backup_beside_a_running_broker_has_what_was_there(artemis_home: Path, tmp_path: Path) -> None:
     broker = new_instance(tmp_path / "broker", "ASYNCIO", file_size="100K")

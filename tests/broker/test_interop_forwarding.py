@@ -146,6 +146,7 @@ def test_copies_are_those_of_a_broker(artemis_home: Path, tmp_path: Path) -> Non
     assert "AMQ222" not in ours.log
 
 
+@pytest.mark.long
 def test_what_is_moved_back_may_fail_again(artemis_home: Path, tmp_path: Path) -> None:
     """As dead letters that are retried do: the queue that was made for them takes them again."""
     broker = new_instance(tmp_path / "broker", "NIO")
@@ -212,6 +213,7 @@ def sent_back(root: Path, queue: str) -> list[dict[str, Any]]:
     return sorted(found, key=json.dumps)
 
 
+@pytest.mark.long
 @pytest.mark.rule("S-230")
 def test_what_goes_back_is_what_a_broker_sends_back(artemis_home: Path, tmp_path: Path) -> None:
     ours = new_instance(tmp_path / "ours", "NIO", message_expiry_scan_period_ms=-1)

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from journalfs.store.write.store import WritingStore
 from tests.broker.client import CoreClient
 from tests.broker.polling import eventually
@@ -85,6 +87,7 @@ def test_a_broker_has_exactly_what_is_left(artemis_home: Path, tmp_path: Path) -
     assert complaints(broker.log) == []
 
 
+@pytest.mark.long
 def test_a_broker_gives_nothing_to_the_same_queues(artemis_home: Path, tmp_path: Path) -> None:
     """Disabled ones, those that a missing reader would purge, and rings without room."""
     broker = new_instance(tmp_path / "broker", "NIO")
@@ -113,6 +116,7 @@ def test_a_broker_gives_nothing_to_the_same_queues(artemis_home: Path, tmp_path:
         broker.stop()
 
 
+@pytest.mark.long
 def test_a_broker_keeps_what_came_last_to_queues_with_pages(artemis_home: Path, tmp_path: Path) -> None:
     """They became last-value queues and rings while messages lay in pages, and more came."""
     broker = new_instance(tmp_path / "broker", "NIO")

@@ -134,6 +134,7 @@ def test_a_page_that_was_set_aside(artemis_home: Path, tmp_path: Path) -> None:
     has_none_left(broker)
 
 
+@pytest.mark.long
 def test_pages_that_were_removed_whole(artemis_home: Path, tmp_path: Path) -> None:
     """One subscription is emptied, another has whole pages removed out of the middle: a broker delivers
     exactly the rest, and journalfs goes on after it.
@@ -185,6 +186,7 @@ def test_pages_that_were_removed_whole(artemis_home: Path, tmp_path: Path) -> No
         broker.stop()
 
 
+@pytest.mark.long
 def test_two_subscriptions_and_large_messages(artemis_home: Path, tmp_path: Path) -> None:
     """Two subscriptions at different places of the same pages, large messages among them, back and forth."""
     settings = BrokerSettings(paging_addresses=("news",), journal_type="NIO", paging_max_size_bytes="20K")
@@ -294,6 +296,7 @@ def test_pages_that_journalfs_begins(artemis_home: Path, tmp_path: Path) -> None
         broker.stop()
 
 
+@pytest.mark.long
 def test_a_broker_keeps_to_the_schedule_that_a_page_says(artemis_home: Path, tmp_path: Path) -> None:
     """Of core and of AMQP: what is not due, and what was released in the queue that it comes from."""
     settings = BrokerSettings(paging_addresses=("paged",), journal_type="NIO")
@@ -349,6 +352,7 @@ async def left_in_paged(store: WritingStore) -> list[dict[str, object]]:
     return lines_in(store, "paged")
 
 
+@pytest.mark.long
 def test_large_amqp_messages_in_pages(artemis_home: Path, stores: PristineStores, tmp_path: Path) -> None:
     """What a broker reads from pages that journalfs wrote is what it reads from its own."""
     broker = lay_store(stores["large-and-paged"], tmp_path / "broker", None)

@@ -79,6 +79,7 @@ def test_both_schedule_the_same(artemis_home: Path, tmp_path: Path) -> None:
     assert found == wanted
 
 
+@pytest.mark.long
 def test_what_says_that_it_was_due_keeps_its_place(artemis_home: Path, tmp_path: Path) -> None:
     """A broker that starts puts it before all that wait, unless a record says that its time is over."""
     broker = new_instance(tmp_path / "broker", "NIO")

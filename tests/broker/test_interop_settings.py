@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from journalfs.config.setting_names import ADDRESS_SETTINGS, BY_JSON_KEY, SettingDefinition
 from journalfs.store.settings import settings_in_force
 from journalfs.store.write.queue_settings import QUEUE_SETTINGS
@@ -82,6 +84,7 @@ CHANGED = {
 """Settings of a queue, other than any has them by itself."""
 
 
+@pytest.mark.long
 def test_what_a_configuration_lists_a_broker_sets_anew(artemis_home: Path, tmp_path: Path) -> None:
     listed = '<address name="listed"><multicast><queue name="listed"/></multicast></address>'
     text = broker_xml(BrokerSettings(), 61616).replace("</addresses>", f"{listed}</addresses>")
@@ -123,6 +126,7 @@ def test_what_a_configuration_lists_a_broker_sets_anew(artemis_home: Path, tmp_p
     assert write_in(broker.root, look)["ring-size"] == before["ring-size"], "it is there"
 
 
+@pytest.mark.long
 def test_addresses_that_a_broker_deletes_are_told_of(artemis_home: Path, tmp_path: Path) -> None:
     force = (
         '<address-setting match="going.#">'
@@ -146,6 +150,7 @@ def test_addresses_that_a_broker_deletes_are_told_of(artemis_home: Path, tmp_pat
         broker.stop()
 
 
+@pytest.mark.long
 def test_who_changes_a_paused_queue_leaves_it_paused(artemis_home: Path, tmp_path: Path) -> None:
     """A broker that loads what it wrote itself does not: a mount says so, too."""
     broker = new_instance(tmp_path / "broker", "NIO")

@@ -91,6 +91,7 @@ def test_a_broker_uses_no_file_of_a_snapshot(
     assert len(still & before.keys()) <= 1, "the broker let go of all but the one that it went on in"
 
 
+@pytest.mark.long
 @pytest.mark.rule("S-130")
 def test_a_broker_that_does_is_noticed(artemis_home: Path, tmp_path: Path) -> None:
     """The test above can fail: files of the broker's own size are used again, where none is deleted."""

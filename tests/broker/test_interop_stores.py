@@ -27,7 +27,7 @@ from tests.reference.amqp import Sections
 pytestmark = [pytest.mark.timeout(600), pytest.mark.mount]
 
 BACKENDS: tuple[JournalType, ...] = ("NIO", "ASYNCIO", "MAPPED")
-QUICK = {("transactions", "NIO")}
+QUICK = {("orders-basic", "NIO")}
 """The others are in the long suite."""
 
 NOT_BROWSED = ("overdue",)

@@ -88,6 +88,7 @@ DELAY_MS, LONGEST_MS = 1_000_000, 7_000_000
 ATTEMPTS = 5
 
 
+@pytest.mark.long
 def test_attempts_are_delayed_alike(artemis_home: Path, tmp_path: Path) -> None:
     """After each number of attempts by either: so long as the broker waits, journalfs waits."""
     broker = new_instance(tmp_path / "broker", "NIO")

@@ -12,6 +12,7 @@ from tests.broker.client import CoreClient
 from tests.broker.test_interop import new_instance
 from tests.broker.test_interop_kinds import sees, text_of
 from tests.broker.writing import complaints, lines_in, publish, write_in
+from tests.kinds import first_is_quick
 
 ADDRESS = "sensors.temp"
 MULTICAST = {"own": ADDRESS, "all": "sensors.#", "two": "*.temp", "other": "alerts.*.high"}
@@ -26,7 +27,10 @@ def got(client: CoreClient, queue: str) -> list[str]:
 
 
 @pytest.mark.rule("S-68")
-@pytest.mark.parametrize("sent_to", [ADDRESS, "sensors.#", "sensors.*", "*.temp"])
+@pytest.mark.parametrize(
+    "sent_to",
+    first_is_quick(ADDRESS, "sensors.#", "sensors.*", "*.temp"),
+)
 def test_a_broker_sends_to_the_same_queues(artemis_home: Path, tmp_path: Path, sent_to: str) -> None:
     broker = new_instance(tmp_path / "broker", "NIO")
 
@@ -64,6 +68,7 @@ def test_a_broker_sends_to_the_same_queues(artemis_home: Path, tmp_path: Path, s
         assert sorted(len(ours[name]) for name in group) == sorted(len(theirs[name]) for name in group)
 
 
+@pytest.mark.long
 @pytest.mark.rule("S-68")
 def test_a_broker_finds_all_where_each_address_pages(artemis_home: Path, tmp_path: Path) -> None:
     """One transaction counts in the pages of several addresses."""

@@ -60,6 +60,7 @@ def test_a_broker_passes_over_checksums(
         assert len(lines_after(broker.root)) == expected - 40
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("journal_type", ONE_IS_QUICK)
 def test_a_broker_goes_on_with_what_a_full_disk_left(
     artemis_home: Path, tmp_path: Path, journal_type: JournalType

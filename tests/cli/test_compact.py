@@ -17,6 +17,7 @@ from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 from tests.cli.running import journalfs, objects
 from tests.frozen import FILE_STORES, ExpectedStores
+from tests.kinds import first_is_quick
 from tests.mount.conftest import until
 from tests.mounting import mounted_for_writing
 from tests.reference.compare import compare_store
@@ -210,7 +211,7 @@ def test_a_journal_that_a_checksum_contradicts_stays_as_it_is(tmp_path: Path) ->
 
 
 @pytest.mark.rule("S-189")
-@pytest.mark.parametrize("pool_files", [-1, 2])
+@pytest.mark.parametrize("pool_files", first_is_quick(2, -1))
 def test_a_store_shrinks(tmp_path: Path, pool_files: int) -> None:
     """Whatever was published and consumed in it, and though its files were kept so far."""
     store = tmp_path / "store"

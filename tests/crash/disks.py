@@ -63,4 +63,6 @@ def small_ext4(folder: Path, image_bytes: int, *, reserved_percent: int = 5) -> 
     try:
         yield made
     finally:
-        made.unmount()
+        # Whoever still has something open there must not keep what comes after from removing the folder.
+        if os.path.ismount(made.mounted):
+            _run("umount", "--lazy", str(made.mounted))

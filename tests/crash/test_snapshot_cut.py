@@ -62,6 +62,7 @@ def cut_again(cut_off: Plug, disk: Disk, cycles: int) -> SnapshotHistory:
     return history
 
 
+@pytest.mark.long
 @pytest.mark.rule("S-126", "S-132")
 @pytest.mark.parametrize("backend", BACKENDS[:1])
 def test_cut_off_while_snapshots_are_made(little_store: LittleStore, disk: Disk, backend: str) -> None:

@@ -20,8 +20,7 @@ from tests.store.test_pages import small, write_page
 
 QUEUES = ("work.a", "work.b")
 CALLS_MIN = {"create": 12, "delete": 12}
-QUICK = {("create", "MAPPED"), ("delete", "ASYNCIO")}
-"""With NIO, cuts of the power show it."""
+QUICK = {("create", "MAPPED")}
 CASES = [
     pytest.param(what, backend, marks=[] if (what, backend) in QUICK else [pytest.mark.long])
     for what in CALLS_MIN

@@ -22,7 +22,7 @@ from tests.store.conftest import LittleStore
 
 pytestmark = pytest.mark.mount
 
-CYCLES_QUICK, CYCLES_LONG = 3, 300
+CYCLES_QUICK, CYCLES_LONG = 2, 300
 LENGTHS = (0, 0, 0, 900, 3_000, 30_000)
 """Thirty lines of the longest go into one write: the kernel splits what is above 1 MiB."""
 KILLED_SHARE = 0.7

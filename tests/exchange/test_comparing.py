@@ -20,6 +20,7 @@ import pytest
 from journalfs.errors import SystemFailure
 from journalfs.exchange import long_lines, sorting
 from journalfs.exchange.sorting import in_order
+from tests.kinds import first_is_quick
 from tests.mounting import JOURNALFS, MountedStore, journalfs, mounted, mounted_for_writing
 from tests.writing.conftest import new_store
 
@@ -83,7 +84,11 @@ def test_every_kind_of_difference_is_found(tmp_path: Path) -> None:
     assert journalfs("diff", before, tmp_path / "nothing").returncode >= 2
 
 
-@pytest.mark.parametrize("scheme", ["", "file://"], ids=["directory", "objects"])
+@pytest.mark.parametrize(
+    "scheme",
+    first_is_quick("file://", ""),
+    ids=["objects", "directory"],
+)
 def test_backups_are_compared_as_what_is_restored_of_them(tmp_path: Path, scheme: str) -> None:
     store, mountpoint = new_store(tmp_path / "store"), tmp_path / "mnt"
     place = f"{scheme}{tmp_path}/daily@home"

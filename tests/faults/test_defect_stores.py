@@ -16,6 +16,7 @@ from tests.differential import encode
 from tests.differential.encode_messages import text_message
 from tests.faults.places import bodies, named, write
 from tests.journal.real_classes import SETTINGS, real_classes, run_real_classes
+from tests.kinds import first_is_quick
 from tests.mounting import MountedStore, journalfs, mounted, mounted_for_writing
 from tests.reference.journal import ADD, COMMIT, DELETE, PREPARE, ROLLBACK, UPDATE, UPDATE_TX
 from tests.store.appending import ACK, ADD_REF, MESSAGE
@@ -110,6 +111,7 @@ def messages_in(lines: list[str]) -> set[int]:
     return {int(word[1]) for word in words if word[0] == "record" and word[2] == str(MESSAGE)}
 
 
+@pytest.mark.long
 def test_a_crash_at_the_end_of_a_compaction(store: DefectStore, tmp_path: Path) -> None:
     """A file that the control file calls old was used again, and has what was synced since."""
     store.lay(7, message(1, 1001, "compacted", compact_count=1), file_id=1)
@@ -121,6 +123,7 @@ def test_a_crash_at_the_end_of_a_compaction(store: DefectStore, tmp_path: Path) 
     store.shows_and_goes_on(["compacted", "during", "synced since"])
 
 
+@pytest.mark.long
 def test_equal_ids_after_a_compaction(store: DefectStore) -> None:
     """The real classes gave the last output the id of the file that is current; then a message was taken."""
     store.lay(1, message(1, 1001, "a" * LONG, compact_count=2), message(1, 1002, "b" * LONG))
@@ -133,6 +136,7 @@ def test_equal_ids_after_a_compaction(store: DefectStore) -> None:
     store.shows_and_goes_on(sorted(expected))
 
 
+@pytest.mark.long
 def test_files_that_wait_to_be_copied(store: DefectStore, tmp_path: Path) -> None:
     store.lay(1, message(1, 1001, "waits")).rename(store.journal / "activemq-data-1.amq.bkp")
     store.lay(2, message(2, 1002, "current"))
@@ -160,6 +164,7 @@ def test_a_record_inside_a_damaged_one(store: DefectStore, tmp_path: Path) -> No
     store.shows_and_goes_on(["forged", "whole"], {"garbage": file, "doubtful-record": file})
 
 
+@pytest.mark.long
 def test_a_deleted_message_that_a_compaction_brought_back(store: DefectStore) -> None:
     """Before the real classes compact, it is gone; afterwards nothing in the journal says that it was."""
     update = encode.record(UPDATE_TX, 1, tx_id=9, record_id=1001, user_type=ADD_REF, body=REFERENCE)
@@ -169,6 +174,7 @@ def test_a_deleted_message_that_a_compaction_brought_back(store: DefectStore) ->
     store.shows_and_goes_on(["kept"])
 
 
+@pytest.mark.long
 def test_a_deleted_message_that_was_brought_back(store: DefectStore) -> None:
     update = encode.record(UPDATE_TX, 1, tx_id=9, record_id=1001, user_type=ADD_REF, body=REFERENCE)
     add = encode.record(ADD, 1, record_id=1001, user_type=MESSAGE, body=text_message(1001, "deleted"))
@@ -179,7 +185,7 @@ def test_a_deleted_message_that_was_brought_back(store: DefectStore) -> None:
     store.shows_and_goes_on(["deleted", "kept"])
 
 
-@pytest.mark.parametrize("end", [COMMIT, ROLLBACK], ids=["commit", "rollback"])
+@pytest.mark.parametrize("end", first_is_quick(ROLLBACK, COMMIT), ids=["rollback", "commit"])
 def test_a_prepared_transaction_whose_records_are_lost(store: DefectStore, tmp_path: Path, end: int) -> None:
     """A broker does not start on it, and does after a mount has compacted."""
     prepare = encode.record(PREPARE, 1, tx_id=9, count=1, body=b"xid")
@@ -189,6 +195,7 @@ def test_a_prepared_transaction_whose_records_are_lost(store: DefectStore, tmp_p
     store.shows_and_goes_on(["before", "after"], {"incomplete-transaction": "journal/activemq-data-1.amq"})
 
 
+@pytest.mark.long
 def test_a_file_that_never_got_a_header(store: DefectStore, tmp_path: Path) -> None:
     store.lay(1, message(1, 1001, "there"))
     (store.journal / "activemq-data-2.amq").write_bytes(bytes(SETTINGS.file_size_bytes))

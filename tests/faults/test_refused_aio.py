@@ -64,6 +64,7 @@ def test_a_mount_goes_on_with_nio_and_the_next_one_with_rings(tmp_path: Path) ->
         assert bodies(queue)[-1] == "with a ring"
 
 
+@pytest.mark.long
 @pytest.mark.broker
 def test_a_broker_with_rings_goes_on_after_a_mount_without(artemis_home: Path, tmp_path: Path) -> None:
     need_a_filter()

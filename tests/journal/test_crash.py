@@ -21,10 +21,11 @@ from tests.journal.sweep import (
     sweep_in_place,
     sweep_of_compactions,
 )
+from tests.kinds import first_is_quick
 
 ALIGNMENTS = pytest.mark.parametrize("alignment", [1, 512], ids=["packed", "blocks"])
 ONE_ALIGNMENT_IS_QUICK = pytest.mark.parametrize(
-    "alignment", [pytest.param(1, id="packed", marks=pytest.mark.long), pytest.param(512, id="blocks")]
+    "alignment", first_is_quick(512, 1), ids=["blocks", "packed"]
 )
 STEPS = 60
 
@@ -89,7 +90,7 @@ def test_the_scenario_does_everything(alignment: int) -> None:
     assert driver.writer.upkeep.files_freed > 0
 
 
-@ALIGNMENTS
+@ONE_ALIGNMENT_IS_QUICK
 def test_killed_at_every_storage_call(alignment: int) -> None:
     for fatal in range(count_calls(alignment)):
         driver = killed_at(alignment, fatal)
@@ -111,7 +112,7 @@ def test_killed_while_files_before_the_current_one_are_rewritten(alignment: int,
     assert compactions > 1
 
 
-@ALIGNMENTS
+@ONE_ALIGNMENT_IS_QUICK
 def test_cancelled_at_every_storage_call_of_a_compaction(alignment: int) -> None:
     """Whoever cancels, what was begun is done, and work that goes on afterwards loses nothing."""
 
@@ -147,7 +148,11 @@ def test_cancelled_at_every_storage_call_of_a_compaction(alignment: int) -> None
 
 
 @ONE_ALIGNMENT_IS_QUICK
-@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
+@pytest.mark.parametrize(
+    "number",
+    first_is_quick(errno.ENOSPC, errno.EIO),
+    ids=["ENOSPC", "EIO"],
+)
 def test_every_error_at_every_storage_call(alignment: int, number: int) -> None:
     """The caller is told, or the success is real; a failed write ends writing for good."""
     for faulty in range(count_calls(alignment)):

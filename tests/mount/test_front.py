@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kinds import first_is_quick
 from tests.mount.conftest import ROOT, MountedFake, MountFake, end, started_after
 from tests.mounting import journalfs, mounted_for_writing
 
@@ -179,7 +180,7 @@ def test_a_library_that_lets_nobody_else_read_is_left_alone(tmp_path: Path) -> N
     assert done.stdout.splitlines() == ["1 0", "libfuse is older than 3.13"]
 
 
-@pytest.mark.parametrize("front", ["forward", "on"])
+@pytest.mark.parametrize("front", first_is_quick("on", "forward"))
 def test_a_mount_for_writing_keeps_its_promises(tmp_path: Path, front: str) -> None:
     store = tmp_path / "store"
     assert journalfs("create", store).returncode == 0
@@ -205,7 +206,7 @@ def test_a_mount_for_writing_keeps_its_promises(tmp_path: Path, front: str) -> N
         assert mounted.control("mount.json")["front"] == front
 
 
-@pytest.mark.parametrize("front", ["off", "on"])
+@pytest.mark.parametrize("front", first_is_quick("on", "off"))
 def test_status_and_metrics_count_what_was_answered_in_c_and_why_not(tmp_path: Path, front: str) -> None:
     store, changes = tmp_path / "store", 5
     assert journalfs("create", store).returncode == 0

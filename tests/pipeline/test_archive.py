@@ -113,7 +113,7 @@ def test_runs_add_what_is_new_however_the_store_changed(spark: SparkSession, tmp
     assert third.messages == 2
 
 
-@pytest.mark.parametrize("stride", [2, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.long)])
 def test_a_run_that_ends_anywhere_and_is_repeated_neither_loses_nor_doubles(
     spark: SparkSession, tmp_path: Path, stride: int
 ) -> None:

@@ -252,6 +252,7 @@ def test_whoever_reads_a_damaged_store_is_told(tmp_path: Path) -> None:
     assert "needs a Java runtime" in failed
 
 
+@pytest.mark.long
 def test_an_interrupt_is_one_line(tmp_path: Path) -> None:
     store = written_store(tmp_path, {"a": [{"body": str(n)} for n in range(500)]})
     target = tmp_path / "archive"

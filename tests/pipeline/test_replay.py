@@ -99,7 +99,7 @@ def test_calling_it_again_publishes_nothing_twice(spark: SparkSession, tmp_path:
     assert Counter(bodies(store)) == Counter("01234560123456")
 
 
-@pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("stride", [4, pytest.param(1, marks=pytest.mark.long)])
 def test_a_replay_that_ends_anywhere_and_is_repeated_publishes_once(
     spark: SparkSession, tmp_path: Path, stride: int
 ) -> None:

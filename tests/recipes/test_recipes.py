@@ -21,6 +21,8 @@ pytestmark = pytest.mark.mount
 
 PAGES = sorted(path for path in (ROOT / "docs" / "recipes").glob("*.md") if path.name != "README.md")
 
+LONG = ("incident", "migration")
+
 
 @pytest.fixture
 def at(stores: PristineStores, tmp_path: Path) -> Iterator[Desk]:
@@ -79,7 +81,12 @@ RUNS: dict[tuple[str, bool], Callable[[Desk, Block], object]] = {
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.name != "spark.md"], ids=lambda page: page.stem
+    "page",
+    [
+        pytest.param(page, id=page.stem, marks=[pytest.mark.long] if page.stem in LONG else [])
+        for page in PAGES
+        if page.name != "spark.md"
+    ],
 )
 def test_every_block_does_what_the_page_says(at: Desk, page: Path) -> None:
     found = blocks(page)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kinds import first_is_quick
 from tests.mounting import MountedStore, mounted_for_writing
 from tests.security.conftest import BUSY_MS_MAX
 from tests.tools.make_store import StoreSpec, make_store
@@ -16,7 +17,7 @@ from tests.tools.make_store import StoreSpec, make_store
 QUEUES = 8_000
 
 
-@pytest.fixture(scope="module", params=("addresses", "queues"))
+@pytest.fixture(scope="module", params=first_is_quick("addresses", "queues"))
 def wide(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MountedStore]:
     """A mount of a store with many addresses of one queue, or with one of many, that holds long bodies."""
     base = tmp_path_factory.mktemp("wide")

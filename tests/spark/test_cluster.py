@@ -62,6 +62,7 @@ def test_a_cluster_reads_with_the_package_that_was_sent(stores: PristineStores, 
         assert all("/lib/journalfs/" in path for path in paths), "from the tree, not from what was sent"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(CLUSTER_S_MAX + 60)
 def test_a_cluster_reads_with_a_wheel(stores: PristineStores, tmp_path: Path) -> None:
     """As `spark-submit --py-files` sends it: workers load the compiled core out of a zip file."""

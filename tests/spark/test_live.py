@@ -24,7 +24,7 @@ from tests.tools.make_store import StoreSpec, make_store
 FILE_ID_AT = 8
 """Where in a file's header its id stands."""
 
-QUICK = ("transactions", "large-and-paged")
+QUICK = ("transactions",)
 
 
 def check_live(spark: SparkSession, store: Path, mounted: Path) -> int:

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from journalfs.errors import NotAStore
 from journalfs.spark import live_messages, page_records, records, register
+from tests.kinds import first_is_quick
 from tests.mounting import MountedStore, mounted_for_writing
 from tests.spark.drivers import said_by
 from tests.spark.rows import lines_of
@@ -23,7 +24,7 @@ def store(tmp_path: Path) -> Path:
     return written_store(tmp_path, {"a": [{"body": "1"}, {"body": "2"}]})
 
 
-@pytest.mark.parametrize("push_filters", [False, True])
+@pytest.mark.parametrize("push_filters", first_is_quick(True, False))
 def test_each_session_can_have_the_format(spark: SparkSession, store: Path, push_filters: bool) -> None:
     """Also where another has it already; and that one stays the active one."""
     active = SparkSession.getActiveSession()

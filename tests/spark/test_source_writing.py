@@ -74,6 +74,7 @@ def test_a_job_with_a_routing_type_that_no_queue_has_is_refused(
     assert not lines_of(store)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_a_stream_whose_driver_is_killed_loses_and_doubles_nothing(

@@ -65,6 +65,7 @@ def test_a_broker_goes_on_where_a_mount_was(instance: Broker, tmp_path: Path) ->
         instance.stop()
 
 
+@pytest.mark.long
 @pytest.mark.rule("S-237")
 def test_a_broker_starts_on_converted_tables(
     instance: Broker, jdbc_config: str, artemis_home: Path, postgres: Server, tmp_path: Path

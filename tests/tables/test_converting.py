@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from tests.frozen import PristineStores
+from tests.kinds import DATABASES
 from tests.mounting import JOURNALFS, journalfs
 from tests.tables.test_writing import shown
 
-KINDS = ("sqlite", "postgresql", "mysql")
-QUICK = ("sqlite", "large-and-paged"), ("postgresql", "transactions"), ("mysql", "orders-basic")
+QUICK = ("sqlite", "orders-basic"), ("postgresql", "transactions")
 
 
 def held(place: str | Path) -> dict[str, list[dict[str, Any]]]:
@@ -34,7 +34,7 @@ def converted(source: str | Path, destination: str | Path) -> str:
     ("kind", "name"),
     [
         pytest.param(kind, name, marks=[] if (kind, name) in QUICK else [pytest.mark.long])
-        for kind in KINDS
+        for kind in DATABASES
         for name in ("orders-basic", "transactions", "large-and-paged", "hq-2.4-main", "amqp-exotic")
     ],
 )

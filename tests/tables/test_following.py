@@ -23,12 +23,12 @@ from journalfs.tables.following import CHUNK_IDS, FollowedJournal, KnownRows, Re
 from journalfs.tables.lease import Lease
 from journalfs.tables.log import TableLog
 from tests.broker.writing import lines_in, publish
+from tests.kinds import DATABASES
 from tests.mounting import mounted, mounted_for_writing
 from tests.tables.servers import Server
 from tests.tables.test_lease import settings_of
 from tests.tables.test_writing import BIG, PAGED, make
 
-KINDS = ("sqlite", "postgresql", "mysql")
 SHOWN_S_MAX = 60
 """Generous: the machine may be busy."""
 
@@ -71,7 +71,7 @@ async def beside(
 
 
 @pytest.mark.rule("S-244")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", DATABASES)
 def test_what_a_writer_does_shows(empty_database: Callable[[str], str], kind: str) -> None:
     async def work(writer: WritingStore, reader: JournalStore) -> None:
         async def shows(address: str, queue: str, *expected: str) -> None:

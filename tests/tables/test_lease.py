@@ -16,8 +16,7 @@ from journalfs.store.write.opening import open_for_writing
 from journalfs.tables.database import Database
 from journalfs.tables.lease import Lease, LeaseLost
 from journalfs.tables.log import TableLog
-
-KINDS = ("sqlite", "postgresql", "mysql")
+from tests.kinds import DATABASES
 
 
 def settings_of(url: str) -> DatabaseSettings:
@@ -32,7 +31,7 @@ def end_lease(database: Database) -> None:
         connection.execute(update(database.tables.nodes).values(holder_expiration_time=1))
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=DATABASES)
 def database(request: pytest.FixtureRequest, empty_database: Callable[[str], str]) -> Iterator[Database]:
     made = Database(settings_of(empty_database(request.param)))
     with made.begin("make the tables") as connection:
@@ -121,7 +120,7 @@ def test_whoever_renews_too_late_is_told(database: Database) -> None:
 
 
 @pytest.mark.rule("S-223")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", DATABASES)
 def test_a_store_has_one_owner(empty_database: Callable[[str], str], kind: str) -> None:
     url = empty_database(kind)
     store = open_for_writing(url)

@@ -20,14 +20,14 @@ from journalfs.store.opening import open_store
 from journalfs.store.write.store import WritingStore
 from journalfs.tables.database import Database
 from tests.broker.writing import lines_in, publish, queue_in, write_in
+from tests.kinds import DATABASES
 from tests.tables.servers import Server
 from tests.tables.test_lease import end_lease, settings_of
 
-KINDS = ("sqlite", "postgresql", "mysql")
 BIG = bytes(range(256)) * 2000
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=DATABASES)
 def url(request: pytest.FixtureRequest, empty_database: Callable[[str], str]) -> str:
     return empty_database(request.param)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kinds import first_is_quick
 from tests.mounting import journalfs, mounted_for_writing
 from tests.writing.conftest import FILE_BYTES, new_store, shell
 
@@ -46,7 +47,7 @@ def checked(root: Path) -> tuple[int, list[dict[str, object]]]:
 
 
 @pytest.mark.rule("S-183")
-@pytest.mark.parametrize("by", ["compact", "mount"])
+@pytest.mark.parametrize("by", first_is_quick("mount", "compact"))
 def test_bytes_that_cannot_be_read_outlast_their_file(tmp_path: Path, by: str) -> None:
     root = filled(tmp_path / "store", tmp_path / "mnt")
     first = data_files(root)[0]

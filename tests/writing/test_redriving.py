@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from journalfs.errors import EXIT_WRONG_CALL
+from tests.kinds import first_is_quick
 from tests.mounting import MountedStore, journalfs, mounted_for_writing, read_lines
 from tests.writing.conftest import Remount, bodies, errno_of, new_store, shell
 
@@ -73,7 +74,7 @@ def test_whatever_is_moved_to_redrive_goes_back(remount: Remount) -> None:
     assert "there is no queue a::no more any more" in event["message"]
 
 
-@pytest.mark.parametrize("mounted", [False, True], ids=["closed", "mounted"])
+@pytest.mark.parametrize("mounted", first_is_quick(True, False), ids=["mounted", "closed"])
 def test_the_command(tmp_path: Path, mounted: bool) -> None:
     root, mountpoint = new_store(tmp_path / "data"), tmp_path / "mnt"
     with (root / "journalfs.toml").open("a") as toml:
