@@ -269,6 +269,21 @@ class WriteFailed(JournalfsError, identifier="write-failed", exit_code=EXIT_SYST
         self.system_errno = system_errno
 
 
+class StoreAway(WriteFailed, identifier="store-away"):
+    """What keeps the store takes longer than it may, or cannot take anything at the moment. What was being
+    written goes on, and so does the store once that is over.
+    """
+
+    def __init__(self, store: str, reason: str, *, system_errno: int) -> None:
+        message = f"{reason}; what was being written counts once {store} takes it, and nothing else meanwhile"
+        JournalfsError.__init__(self, message)
+        self.file, self.system_errno = store, system_errno
+
+
+class StoreOutOfRoom(StoreAway, identifier="store-away", errno=errnos.ENOSPC):
+    """What keeps the store has no room at the moment."""
+
+
 class NoSpace(JournalfsError, identifier="no-space", exit_code=EXIT_SYSTEM, errno=errnos.ENOSPC):
     """The file system has no room for another journal file; what is left is kept for acknowledgements."""
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from journalfs.engine.stage import Stage
+from journalfs.errors import StoreAway
 
 
 class BackendKind(StrEnum):
@@ -56,6 +57,8 @@ class Completion:
 
     tag: int
     error: int
+    goes_on: StoreAway | None = None
+    """It is not done, and there is another completion to come: why nobody is to wait for that."""
 
 
 class Backend(Protocol):

@@ -6,7 +6,8 @@ lone writer is flushed at once and a crowd shares flushes, without a timer. The 
 that nobody waits for: they go to the disk at the latest after the buffer timeout.
 
 A flush that failed is final: what is on the disk is not known any more, asking again could be answered with a
-success that means nothing, so nothing is accepted afterwards.
+success that means nothing, so nothing is accepted afterwards. One that only takes too long (`goes_on`) suspends
+the journal: who waits is told, nothing is accepted, and all goes on when it is written.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from journalfs.clock import Clock
 from journalfs.engine.backend import Backend, OpenFile
 from journalfs.engine.gathering import Gathering
 from journalfs.engine.stage import Stage
-from journalfs.errors import WriteFailed
+from journalfs.errors import StoreAway, WriteFailed
 from journalfs.ids import FileId
 from journalfs.limits import (
     INLINE_FLUSH_BYTES_MAX,
@@ -85,6 +86,8 @@ class Committer:
         """The same as a place: file, and the offset behind what was written to it. Whoever owns the journal
         says where that is before anything is written, and when that file is none of the journal any more."""
         self.failure: WriteFailed | None = None
+        self.suspended = False
+        """`failure` is over once what is under way is written."""
         self.counts = CommitCounts()
         self._token: trio.lowlevel.TrioToken | None = None
         self.gathering = Gathering()
@@ -126,6 +129,11 @@ class Committer:
         """Start what is queued, without waiting, if the disk is free."""
         if self.failure is None:
             self._submit_queued()
+
+    def refuse_suspended(self) -> None:
+        """Raises the `StoreAway` that passes."""
+        if self.suspended and self.failure is not None:
+            raise self.failure
 
     @property
     def idle(self) -> bool:
@@ -287,11 +295,15 @@ class Committer:
             self._fail(self._under_way[0], error.errno or 0)
             return
         for completion in completions:
+            if completion.goes_on is not None:
+                self._suspend(completion.goes_on)
+                continue
             flush = self._by_tag.pop(completion.tag)
             if completion.error:
                 # It stays first of what is under way, so that whoever collects next reaches nothing by it.
                 self._fail(flush, completion.error)
                 return
+            self._resume()
             flush.done = True
             self._measure(flush)
         self._finish()
@@ -332,7 +344,18 @@ class Committer:
         if took >= STALL_NS:
             self._stalled_ns = self._submitted_ns + took
 
+    def _suspend(self, reason: StoreAway) -> None:
+        if self.failure is None:
+            self.failure, self.suspended = reason, True
+            self.armed()
+        self._wake()
+
+    def _resume(self) -> None:
+        if self.suspended:
+            self.failure, self.suspended = None, False
+
     def _fail(self, flush: Flush, system_errno: int) -> None:
+        self._resume()
         if self.failure is None:
             self.failure = WriteFailed(flush.file.name, os.strerror(system_errno), system_errno=system_errno)
         self._wake()
@@ -341,6 +364,7 @@ class Committer:
         """Something else went wrong that leaves in doubt what is on the disk: accept nothing more. May be
         called in any thread.
         """
+        self._resume()
         if self.failure is None:
             self.failure = WriteFailed(name, error.strerror or str(error), system_errno=error.errno or 0)
         if self._token is not None:
@@ -369,7 +393,10 @@ class Committer:
         failed.
         """
         flushes = 0
-        while self.failure is None:
+        while self.failure is None or self.suspended:
+            if self.suspended and not self._leading:
+                await self._until_resumed()
+                continue
             since = staged_since_ns()
             if since is None:
                 if flushes == self.counts.flushes:
@@ -388,6 +415,17 @@ class Committer:
                 continue
             with contextlib.suppress(WriteFailed):  # it ends the loop
                 await self.flush_all()
+
+    async def _until_resumed(self) -> None:
+        """Whoever waited was told, so nobody else waits for what is under way."""
+        self._leading = True
+        try:
+            while self.suspended:
+                await self._until_event()
+                self._collect(0)
+        finally:
+            self._leading = False
+            self._appoint()
 
     async def _until_armed(self) -> None:
         self._timer = trio.lowlevel.current_task()

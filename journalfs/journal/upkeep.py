@@ -78,7 +78,8 @@ class Upkeep:
     async def run(self) -> None:
         """Until cancelled, or until nothing can be written any more."""
         level = logging.WARNING
-        while self._writer.committer.failure is None:
+        committer = self._writer.committer
+        while committer.failure is None or committer.suspended:
             await self._writer.bell.rung()
             try:
                 await self.tidy()

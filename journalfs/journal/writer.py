@@ -312,9 +312,11 @@ class JournalWriter:
         finds room; until then what the transaction claims stays claimed. After a failed write whoever opens
         the journal next rolls it back.
         """
-        if self.committer.failure is None and not self._closed and self.has_open(tx):
+        failure, passing = self.committer.failure, self.committer.suspended
+        if (failure is None or passing) and not self._closed and self.has_open(tx):
             self._owed.append(tx)
-            self._roll_back_owed()
+            if not passing:
+                self._roll_back_owed()
 
     def _roll_back_owed(self) -> None:
         with suppress(NoSpace):
@@ -407,6 +409,7 @@ class JournalWriter:
         return Position(self._position)
 
     def _begin_staging(self) -> None:
+        self.committer.refuse_suspended()
         if self.committer.failure is not None or self._closed:
             raise ReadOnlyStore(f"{self.current.name}: the journal takes no more records{self._why()}")
         if self._owed:

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Sequence
+import logging
+import math
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
 
 from journalfs import door
 from journalfs.config.database import DERBY, DatabaseSettings
-from journalfs.errors import DependencyMissing, JournalfsError, NotAStore, SystemFailure
+from journalfs.errors import (
+    DependencyMissing,
+    JournalfsError,
+    NotAStore,
+    StoreAway,
+    StoreOutOfRoom,
+    SystemFailure,
+)
 
 try:
     import sqlalchemy
@@ -28,7 +40,16 @@ try:
         update,
     )
     from sqlalchemy.dialects.postgresql import OID
-    from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
+    from sqlalchemy.exc import (
+        DBAPIError,
+        DisconnectionError,
+        InterfaceError,
+        InternalError,
+        NoSuchModuleError,
+        OperationalError,
+        SQLAlchemyError,
+    )
+    from sqlalchemy.exc import TimeoutError as PoolTimeout
 except ImportError as missing:
     raise DependencyMissing(
         "a store in a database", package="sqlalchemy", install="pip install 'journalfs[jdbc]'"
@@ -36,12 +57,23 @@ except ImportError as missing:
 
 from journalfs.tables.schema import Tables, file_table, tables_of
 
+log = logging.getLogger(__name__)
+
 LARGE_OBJECT_READ: Final = 0x40000
 LARGE_OBJECT_WRITE: Final = 0x20000
 """Modes of PostgreSQL's `lo_open`."""
 
 READS: Final = "journalfs_reads"
 """An option of a connection: what it begins changes nothing."""
+
+IDLE_S_MAX: Final = 1.0
+"""A connection that nobody used for longer is tried first."""
+
+RETRY_S: Final = 0.2
+_PASSING: Final = (OperationalError, InterfaceError, InternalError, PoolTimeout)
+"""A database that restarts, refuses, is full or a standby, or broke a deadlock may take it the next time."""
+
+_FULL: Final = re.compile(r"disk is full|disk full|no space left|quota exceeded|is full|\b(?:1021|1114|3675)\b", re.I)
 
 _ONE_MOMENT: Final = {"oracle": "SERIALIZABLE", DERBY: "SERIALIZABLE"}
 _VERSION: Final = {
@@ -59,10 +91,17 @@ PIECE_BYTES: Final = 4 << 20
 class Database:
     """Use from one thread at a time. `close` it."""
 
-    def __init__(self, settings: DatabaseSettings, *, makes: bool = False) -> None:
+    def __init__(
+        self,
+        settings: DatabaseSettings,
+        *,
+        makes: bool = False,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
         """`makes`: one in a folder is made where it is missing. Raises `DependencyMissing` and
         `SystemFailure`.
         """
+        self._pause = pause
         self.settings = settings
         self.tables: Tables = tables_of(settings)
         self.engine: Engine = _engine(settings, makes=makes)
@@ -119,6 +158,37 @@ class Database:
         except SQLAlchemyError as error:
             raise self.failure(error, doing) from error
 
+    def insist(
+        self, doing: str, work: Callable[[Connection, bool], None], *, at_once: bool = False
+    ) -> None:
+        """Commit what `work` does, waiting at most `jdbc-network-timeout` for a database that is away.
+        `work` is told whether it was tried before, and its COMMIT may have been done; `at_once`: it is one
+        statement, the first time, and has no transaction around it. Raises `StoreAway`, and `SystemFailure`
+        where waiting is no use.
+        """
+        deadline_s = time.monotonic() + self.settings.network_timeout_ms / 1000
+        again = False
+        while True:
+            options: Any = {"isolation_level": "AUTOCOMMIT"} if at_once and not again else {}
+            try:
+                with _untried(), self.engine.connect() as connection:
+                    connection.execution_options(**options)
+                    with connection.begin():
+                        work(connection, again)
+                return
+            except SQLAlchemyError as error:
+                failure = self.failure(error, doing)
+                if not isinstance(error, _PASSING):
+                    raise failure from error
+                if time.monotonic() > deadline_s:
+                    full = failure.system_errno == errno.ENOSPC
+                    kind = StoreOutOfRoom if full else StoreAway
+                    system_errno = failure.system_errno or errno.EIO
+                    raise kind(self.settings.shown, str(failure), system_errno=system_errno) from error
+                log.warning("%s; trying again", failure)
+            again = True
+            self._pause(RETRY_S)
+
     def version(self) -> object:
         """Equal to what it was if nothing became of any table since; None where the database does not say.
         Raises `SystemFailure`.
@@ -142,7 +212,8 @@ class Database:
     def failure(self, error: SQLAlchemyError, doing: str) -> SystemFailure:
         said = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
         reason = said[0] if said else type(error).__name__
-        return SystemFailure(f"{self.settings.shown}: cannot {doing}: {reason}", system_errno=errno.EIO)
+        number = errno.ENOSPC if _FULL.search(reason) else errno.EIO
+        return SystemFailure(f"{self.settings.shown}: cannot {doing}: {reason}", system_errno=number)
 
     def page_table(self, number: str) -> Table:
         """The pages of one address."""
@@ -293,23 +364,30 @@ def _engine(settings: DatabaseSettings, *, makes: bool) -> Engine:
         url = url.set(username=settings.user)
     if settings.password is not None:
         url = url.set(password=settings.password)
-    seconds = max(1, settings.network_timeout_ms // 1000)
+    milliseconds = settings.network_timeout_ms
+    seconds = max(1, milliseconds // 1000)
     arguments: dict[str, Any] = {}
+    # The server lets go of what a client began that it does not hear of any more: that has the lease.
     if url.get_backend_name() in ("mysql", "mariadb"):
-        arguments = {"connect_timeout": seconds, "read_timeout": seconds, "write_timeout": seconds}
+        waits = f"SET SESSION wait_timeout = {seconds}, SESSION innodb_lock_wait_timeout = {seconds}"
+        arguments = {
+            "connect_timeout": seconds,
+            "read_timeout": seconds,
+            "write_timeout": seconds,
+            "init_command": waits,
+        }
     elif url.get_backend_name() == "postgresql":
-        milliseconds = settings.network_timeout_ms
         arguments = {
             "connect_timeout": seconds,
             "tcp_user_timeout": milliseconds,
-            "options": "-c bytea_output=hex",
+            "options": f"-c idle_in_transaction_session_timeout={milliseconds} -c lock_timeout={milliseconds}",
         }
     elif url.get_backend_name() == "sqlite":
         arguments = {"timeout": seconds, "check_same_thread": False}
-    pool: dict[str, Any] = {"pool_pre_ping": True}
+    pool: dict[str, Any] = {}
     most = settings.pool.get("maxTotal", "")
     if most.isdecimal() and int(most) > 0 and url.get_backend_name() != "sqlite":
-        pool |= {"pool_size": int(most), "max_overflow": 0}
+        pool |= {"pool_size": int(most), "max_overflow": 0, "pool_timeout": seconds}
     if settings.dialect == DERBY:
         return _by_java(settings, makes=makes, **pool)
     try:
@@ -322,6 +400,11 @@ def _engine(settings: DatabaseSettings, *, makes: bool) -> Engine:
             package=url.drivername,
             install=f"pip install a driver of SQLAlchemy for {url.get_backend_name()}",
         ) from error
+    _tried_when_idle(engine)
+    if engine.dialect.driver == "psycopg":
+        from journalfs.tables.bounded import bound  # noqa: PLC0415 - an optional library
+
+        bound(engine, milliseconds / 1000)
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _sqlite_durable)
         event.listen(engine, "begin", _sqlite_begin)
@@ -331,7 +414,37 @@ def _engine(settings: DatabaseSettings, *, makes: bool) -> Engine:
 def _by_java(settings: DatabaseSettings, *, makes: bool, **pool: Any) -> Engine:
     from journalfs.tables.java import java_engine  # noqa: PLC0415 - an optional library, which starts a JVM
 
-    return java_engine(settings, makes=makes, **pool)
+    return java_engine(settings, makes=makes, pool_pre_ping=True, **pool)
+
+
+_TRIES: Final = ContextVar("tries", default=True)
+
+
+@contextmanager
+def _untried() -> Iterator[None]:
+    """For who notices it himself."""
+    token = _TRIES.set(False)
+    try:
+        yield
+    finally:
+        _TRIES.reset(token)
+
+
+def _tried_when_idle(engine: Engine) -> None:
+    """Most of the time a connection was used a moment ago, and trying it would take as long as using it."""
+
+    def returned(_: Any, record: Any) -> None:
+        record.info["returned_s"] = time.monotonic()
+
+    def taken(connection: Any, record: Any, _: Any) -> None:
+        if _TRIES.get() and time.monotonic() - record.info.get("returned_s", math.inf) > IDLE_S_MAX:
+            try:
+                engine.dialect.do_ping(connection)
+            except engine.dialect.loaded_dbapi.Error as error:
+                raise DisconnectionError from error
+
+    event.listen(engine, "checkin", returned)
+    event.listen(engine, "checkout", taken)
 
 
 def _sqlite_durable(connection: Any, _: object) -> None:

@@ -181,10 +181,20 @@ class Lease:
             .with_for_update()
         ).first()
         if found is None and not (self.was_away and self._renewed(connection)):
-            raise LeaseLost(
-                f"{self.database.settings.shown}: the lease ran out, and the store may have another owner; "
-                "mount it again"
-            )
+            raise self.is_lost()
+
+    def is_lost(self) -> LeaseLost:
+        return LeaseLost(
+            f"{self.database.settings.shown}: the lease ran out, and the store may have another owner; "
+            "mount it again"
+        )
+
+    def ask_in_postgresql(self) -> str:
+        """What `guard` asks, as part of another statement, which has `holder`: a row, or none."""
+        return (
+            f"SELECT id FROM {self._nodes.name} WHERE id = {PRIMARY_ROW} AND holder_id = %(holder)s "
+            f"AND holder_expiration_time > {_NOW_MS['postgresql']} FOR UPDATE"
+        )
 
     def renew(self) -> bool:
         """False where the lease is another's, or ran out."""

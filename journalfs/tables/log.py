@@ -8,26 +8,21 @@ ROLLBACK those of its transaction (docs/format/jdbc.md).
 
 from __future__ import annotations
 
-import logging
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import Connection, Table, bindparam, delete, func, insert
 from sqlalchemy import select as selected
-from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
 from journalfs.engine.stage import StagedRecord
 from journalfs.format.record_types import RecordKind
 from journalfs.tables.database import Database
 from journalfs.tables.lease import Lease
-
-log = logging.getLogger(__name__)
+from journalfs.tables.statement import OneStatement
 
 DELETED_AT_ONCE: Final = 500
-RETRY_S: Final = 0.2
 _NO_TYPE: Final = -1
 _NOTHING: Final = -1
 
@@ -49,25 +44,28 @@ class _Changes:
     """What one flush does to a table."""
 
     rows: list[dict[str, Any]]
+    """To be inserted. What the same flush deletes again never is."""
     deleted: list[int]
     """Records whose rows go."""
     ended: list[int]
     """Transactions whose rows go."""
 
+    def without_what_goes(self) -> _Changes:
+        deleted, ended = set(self.deleted), set(self.ended) - {0}
+        if deleted or ended:
+            kept = [one for one in self.rows if one["id"] not in deleted and one["txid"] not in ended]
+            return _Changes(kept, self.deleted, self.ended)
+        return self
+
 
 class TableLog:
     """One journal's table. Use from one thread at a time."""
 
-    def __init__(
-        self,
-        database: Database,
-        table: Table,
-        lease: Lease,
-        *,
-        pause: Callable[[float], None] = time.sleep,
-    ) -> None:
+    def __init__(self, database: Database, table: Table, lease: Lease) -> None:
         self.database, self.table, self.lease = database, table, lease
-        self._pause = pause
+        self._one_statement = OneStatement(table, lease) if database.dialect == "postgresql" else None
+        self._under_way: _Changes | None = None
+        """What was given and is not known to be committed."""
         self._deletes: defaultdict[int, list[int]] = defaultdict(list)
         """What each open transaction deletes."""
         self._records_of: defaultdict[int, set[int]] = defaultdict(set)
@@ -102,31 +100,28 @@ class TableLog:
             self._forget_transactions(connection, sorted(unfinished))
 
     def commit(self, records: Iterable[StagedRecord]) -> None:
-        """Make a flush durable, waiting at most `jdbc-network-timeout` for a database that is away. Raises
-        `LeaseLost` and `SystemFailure`.
+        """Make a flush durable. Raises `LeaseLost`, `SystemFailure`, and `StoreAway`, upon which the same is
+        to be given again.
         """
-        changes = self._changes(records)
-        if not (changes.rows or changes.deleted or changes.ended):
-            return
-        deadline_s = time.monotonic() + self.database.settings.network_timeout_ms / 1000
-        again = False
-        while True:
-            try:
-                with self.database.engine.connect() as connection, connection.begin():
-                    self.lease.guard(connection)
-                    # The answer to a COMMIT may have been lost, and not what it did.
-                    if not (again and self._is_there(connection, changes)):
-                        self._apply(connection, changes)
+        again = self._under_way is not None
+        changes = self._under_way = self._under_way or self._changes(records)
+        if changes.rows or changes.deleted or changes.ended:
+            self._insist(changes, again=again)
+        self._under_way = None
+
+    def _insist(self, changes: _Changes, *, again: bool) -> None:
+        def work(connection: Connection, tried: bool) -> None:
+            self.lease.was_away |= again or tried
+            if self._one_statement is not None and not (again or tried):
+                self._one_statement.execute(connection, changes.rows, changes.deleted, changes.ended)
                 return
-            except SQLAlchemyError as error:
-                failure = self.database.failure(error, f"write to {self.table.name}")
-                # A database that restarts, refuses or broke a deadlock may take it the next time.
-                passing = isinstance(error, OperationalError | InterfaceError)
-                if not passing or time.monotonic() > deadline_s:
-                    raise failure from error
-                log.warning("%s; trying again", failure)
-            again = self.lease.was_away = True
-            self._pause(RETRY_S)
+            self.lease.guard(connection)
+            # The answer to a COMMIT may have been lost, and not what it did.
+            if not ((again or tried) and self._is_there(connection, changes)):
+                self._apply(connection, changes)
+
+        at_once = self._one_statement is not None and not again
+        self.database.insist(f"write to {self.table.name}", work, at_once=at_once)
 
     def put(self, connection: Connection, records: Iterable[StagedRecord]) -> None:
         """The same within a transaction that somebody else commits."""
@@ -160,7 +155,7 @@ class TableLog:
             elif kind == RecordKind.ROLLBACK:
                 changes.ended.append(tx)
                 self._forget(tx)
-        return changes
+        return changes.without_what_goes()
 
     def _row(self, record: StagedRecord) -> dict[str, Any]:
         self._seq += 1

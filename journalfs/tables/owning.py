@@ -26,7 +26,7 @@ from journalfs.tables.deriving import derive_into
 from journalfs.tables.following import encoded_text
 from journalfs.tables.lease import Lease
 from journalfs.tables.log import TableLog
-from journalfs.tables.reading import DIRECTORY
+from journalfs.tables.reading import DIRECTORY, numbers_in
 
 log = logging.getLogger(__name__)
 
@@ -86,10 +86,17 @@ class OwnedTables:
         return TableFlushed(path, self)
 
     def in_database(self, doing: str, work: Callable[[Connection], None]) -> None:
-        """One transaction that asks for the lease. Raises OSError, as is expected of a disk."""
-        with self.database.as_disk(doing), self.database.engine.begin() as connection:
+        """One transaction that asks for the lease; `work` is done again where nobody knows whether it was.
+        Raises OSError, as is expected of a disk.
+        """
+
+        def guarded(connection: Connection, again: bool) -> None:
+            self.lease.was_away |= again
             self.lease.guard(connection)
             work(connection)
+
+        with self.database.as_disk(doing):
+            self.database.insist(doing, guarded)
 
     def _failed(self, reason: str) -> None:
         self.on_failure(reason)
@@ -124,6 +131,7 @@ class TableBodies(BodyWriter):
     def _insert(self, connection: Connection, bodies: Iterable[NewBody]) -> None:
         for body in bodies:
             path = self.path(body.message_id)
+            self._database.remove_files(connection, self._table, [path.name])
             self._database.write_file(connection, self._table, path.name, path)
 
     def remove(self, message_ids: Collection[MessageId]) -> None:
@@ -156,7 +164,9 @@ class TablePages(PageStore):
             self.table(folder).create(connection, checkfirst=True)
             database.append_to_file(connection, self.table(folder), name, 0, encoded_text(address))
             size_bytes = database.file_bytes(connection, directory, DIRECTORY)
-            database.append_to_file(connection, directory, DIRECTORY, size_bytes, encoded_text(folder.name))
+            if folder.name not in numbers_in(database, connection):
+                text = encoded_text(folder.name)
+                database.append_to_file(connection, directory, DIRECTORY, size_bytes, text)
 
         self._owned.in_database("make the table of an address's pages", make)
         super().make_folder(folder, name, address)
@@ -176,7 +186,7 @@ class TablePages(PageStore):
     def remove(self, path: Path, *, instead: Path | None = None) -> None:
         def remove(connection: Connection) -> None:
             self._database.remove_files(connection, self.table(path.parent), [path.name])
-            if instead is not None:
+            if instead is not None and door.exists(path):
                 self._database.write_file(connection, self.table(path.parent), instead.name, path)
 
         self._owned.in_database("remove a page", remove)

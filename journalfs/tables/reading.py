@@ -80,11 +80,7 @@ class TablesReading:
     def _take_directory(self, connection: Connection) -> None:
         """The directory says which tables of pages there are; what it does not name is no address's."""
         pages = self.database.tables.pages
-        found = connection.execute(select(pages.c.id).where(pages.c.filename == DIRECTORY)).scalars().all()
-        content = b"".join(
-            piece for row_id in found for piece in self.database.read_file(connection, pages, row_id)
-        )
-        numbers = set(filter(str.isdecimal, texts_in(content)))
+        numbers = numbers_in(self.database, connection)
         for number in sorted(numbers - self._pages.keys()):
             table = self.database.page_table(number)
             if not inspect(connection).has_table(table.name):
@@ -98,6 +94,14 @@ class TablesReading:
             self._pages[number].take_new(connection)
         for number in self._pages.keys() - numbers:
             door.remove_tree(self._pages.pop(number).directory)
+
+
+def numbers_in(database: Database, connection: Connection) -> set[str]:
+    """Of the tables of pages, as the directory has them."""
+    pages = database.tables.pages
+    found = connection.execute(select(pages.c.id).where(pages.c.filename == DIRECTORY)).scalars().all()
+    content = b"".join(piece for row_id in found for piece in database.read_file(connection, pages, row_id))
+    return set(filter(str.isdecimal, texts_in(content)))
 
 
 class _Bindings:

@@ -15,7 +15,7 @@ from journalfs import door
 from journalfs.damage import Damage
 from journalfs.engine.place import CUT_SHORT, TAKEN_AWAY
 from journalfs.engine.waiting import Turn, unbroken
-from journalfs.errors import JournalfsError, OutOfResources
+from journalfs.errors import JournalfsError, OutOfResources, StoreAway
 from journalfs.ids import FileId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.writer import Position
@@ -48,7 +48,8 @@ class SelfReadingStore(JournalStore):
         core.paging.own.alone = True
         self._behind_since_bytes = 0
         """Bytes that had been written when something was published that was not taken over yet."""
-        self._unsealed = self._failure_told = False
+        self._unsealed = False
+        self._failure_told: Exception | None = None
         journals.messages.pool.held = core.is_rendered
         journals.messages.before_emptying = self._let_files_go
         journals.bindings.before_emptying = self._let_bindings_go
@@ -66,8 +67,14 @@ class SelfReadingStore(JournalStore):
 
     def _tell_failure(self) -> None:
         failure = self.journals.failure
-        if failure is not None and not self._failure_told:
-            self._failure_told = True
+        if failure is self._failure_told:
+            return
+        self._failure_told = failure
+        if failure is None:
+            self.core.events.add("store-back", "it takes changes again; what was being written counts")
+        elif isinstance(failure, StoreAway):
+            self.core.events.add("store-away", str(failure), level=logging.ERROR)
+        else:
             self.core.events.add("write-failed", str(failure), level=logging.ERROR)
 
     def gather_with(self, gather: Callable[[], Awaitable[None]], nobody_waits: Callable[[], bool]) -> None:
