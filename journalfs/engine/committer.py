@@ -6,8 +6,8 @@ lone writer is flushed at once and a crowd shares flushes, without a timer. The 
 that nobody waits for: they go to the disk at the latest after the buffer timeout.
 
 A flush that failed is final: what is on the disk is not known any more, asking again could be answered with a
-success that means nothing, so nothing is accepted afterwards. One that only takes too long (`goes_on`) suspends
-the journal: who waits is told, nothing is accepted, and all goes on when it is written.
+success that means nothing, so nothing is accepted afterwards. One that only takes too long (`goes_on`)
+suspends the journal: who waits is told, nothing is accepted, and all goes on when it is written.
 """
 
 from __future__ import annotations

@@ -127,5 +127,9 @@ class PageStore:
     def remove(self, path: Path, *, instead: Path | None = None) -> None:
         remove_page(path, instead=instead, datasync=self.datasync)
 
+    def take_back(self, path: Path) -> None:
+        """Remove a page that came about by what failed."""
+        self.remove(path)
+
     def remove_folder(self, folder: Path) -> None:
         remove_page_folder(folder, datasync=self.datasync)

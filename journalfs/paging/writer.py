@@ -270,7 +270,7 @@ class PageWriter:
                 self._file.close()
             self._file = None
             for path in made:
-                self._pages.remove(path)
+                self._pages.take_back(path)
             path = self._path(before.number)
             if before.size_bytes or door.exists(path):
                 self._open(path).cut(before.size_bytes)

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL that wait for no answer longer than they may: a server that hangs keeps the line."""
+"""Connections to PostgreSQL that wait for no answer longer than they may: one that hangs keeps its lines."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from typing import Any
 import psycopg
 from sqlalchemy import Engine, event
 
-CHECKED_S = 0.1
-
 
 def bound(engine: Engine, seconds: float) -> None:
     """Have each wait for an answer fail after so many seconds, and close the connection."""
 
     class Bounded(psycopg.Connection[Any]):
-        def wait(self, gen: Any, interval: float = CHECKED_S, **more: Any) -> Any:
-            return super().wait(_ended(gen, seconds, self.pgconn.finish), interval=interval, **more)
+        def wait(self, gen: Any, *given: Any, **named: Any) -> Any:
+            return super().wait(_ended(gen, seconds, self.pgconn.finish), *given, **named)
 
     def connect(_: object, __: object, place: list[Any], named: dict[str, Any]) -> Any:
         return Bounded.connect(*place, **named)

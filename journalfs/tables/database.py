@@ -73,7 +73,7 @@ RETRY_S: Final = 0.2
 _PASSING: Final = (OperationalError, InterfaceError, InternalError, PoolTimeout)
 """A database that restarts, refuses, is full or a standby, or broke a deadlock may take it the next time."""
 
-_FULL: Final = re.compile(r"disk is full|disk full|no space left|quota exceeded|is full|\b(?:1021|1114|3675)\b", re.I)
+_FULL: Final = re.compile(r"is full|disk full|no space left|quota exceeded", re.IGNORECASE)
 
 _ONE_MOMENT: Final = {"oracle": "SERIALIZABLE", DERBY: "SERIALIZABLE"}
 _VERSION: Final = {
@@ -158,9 +158,7 @@ class Database:
         except SQLAlchemyError as error:
             raise self.failure(error, doing) from error
 
-    def insist(
-        self, doing: str, work: Callable[[Connection, bool], None], *, at_once: bool = False
-    ) -> None:
+    def insist(self, doing: str, work: Callable[[Connection, bool], None], *, at_once: bool = False) -> None:
         """Commit what `work` does, waiting at most `jdbc-network-timeout` for a database that is away.
         `work` is told whether it was tried before, and its COMMIT may have been done; `at_once`: it is one
         statement, the first time, and has no transaction around it. Raises `StoreAway`, and `SystemFailure`
@@ -377,11 +375,8 @@ def _engine(settings: DatabaseSettings, *, makes: bool) -> Engine:
             "init_command": waits,
         }
     elif url.get_backend_name() == "postgresql":
-        arguments = {
-            "connect_timeout": seconds,
-            "tcp_user_timeout": milliseconds,
-            "options": f"-c idle_in_transaction_session_timeout={milliseconds} -c lock_timeout={milliseconds}",
-        }
+        waits = f"-c idle_in_transaction_session_timeout={milliseconds} -c lock_timeout={milliseconds}"
+        arguments = {"connect_timeout": seconds, "tcp_user_timeout": milliseconds, "options": waits}
     elif url.get_backend_name() == "sqlite":
         arguments = {"timeout": seconds, "check_same_thread": False}
     pool: dict[str, Any] = {}

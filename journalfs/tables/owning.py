@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import threading
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -151,6 +153,9 @@ class TablePages(PageStore):
         super().__init__(datasync=False)
         self._owned, self._database = owned, owned.database
         self.page_bytes_max = owned.database.settings.page_bytes_max
+        self._owed: list[Callable[[Connection], None]] = []
+        """What failed and is to be taken back: before anything else, when the database is there again."""
+        self._owing = threading.Lock()
 
     def table(self, folder: Path) -> Table:
         return self._database.page_table(folder.name)
@@ -168,7 +173,7 @@ class TablePages(PageStore):
                 text = encoded_text(folder.name)
                 database.append_to_file(connection, directory, DIRECTORY, size_bytes, text)
 
-        self._owned.in_database("make the table of an address's pages", make)
+        self._do("make the table of an address's pages", make)
         super().make_folder(folder, name, address)
 
     def open(self, path: Path) -> PageFile:
@@ -176,12 +181,35 @@ class TablePages(PageStore):
 
     def put(self, path: Path, at: int, data: bytes) -> None:
         """What a page holds behind `at`. Raises OSError."""
-        self._owned.in_database(
-            "write to a page",
-            lambda connection: self._database.append_to_file(
-                connection, self.table(path.parent), path.name, at, data
-            ),
-        )
+        self._do("write to a page", partial(self._put, path, at, data))
+
+    def cut(self, path: Path, at: int) -> None:
+        """When the next thing is done: what failed would fail again."""
+        self._owe(partial(self._put, path, at, b""))
+
+    def _owe(self, work: Callable[[Connection], None]) -> None:
+        with self._owing:
+            self._owed.append(work)
+
+    def _put(self, path: Path, at: int, data: bytes, connection: Connection) -> None:
+        self._database.append_to_file(connection, self.table(path.parent), path.name, at, data)
+
+    def take_back(self, path: Path) -> None:
+        table = self.table(path.parent)
+        self._owe(lambda connection: self._database.remove_files(connection, table, [path.name]))
+        super().remove(path)
+
+    def _do(self, doing: str, work: Callable[[Connection], None]) -> None:
+        with self._owing:
+            owed = tuple(self._owed)
+
+        def all_of_it(connection: Connection) -> None:
+            for one in (*owed, work):
+                one(connection)
+
+        self._owned.in_database(doing, all_of_it)
+        with self._owing:
+            self._owed = [one for one in self._owed if one not in owed]
 
     def remove(self, path: Path, *, instead: Path | None = None) -> None:
         def remove(connection: Connection) -> None:
@@ -189,13 +217,13 @@ class TablePages(PageStore):
             if instead is not None and door.exists(path):
                 self._database.write_file(connection, self.table(path.parent), instead.name, path)
 
-        self._owned.in_database("remove a page", remove)
+        self._do("remove a page", remove)
         super().remove(path, instead=instead)
 
     def remove_folder(self, folder: Path) -> None:
         """The table stays, empty, as a broker leaves it."""
         names = door.names(folder)
-        self._owned.in_database(
+        self._do(
             "remove the pages of an address",
             lambda connection: self._database.remove_files(connection, self.table(folder), names),
         )
@@ -216,7 +244,7 @@ class _TablePage(PageFile):
         super().append(data)
 
     def cut(self, size_bytes: int) -> None:
-        self._pages.put(self.path, size_bytes, b"")
+        self._pages.cut(self.path, size_bytes)
         super().cut(size_bytes)
 
 

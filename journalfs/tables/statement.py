@@ -1,5 +1,5 @@
-"""A flush as one statement of PostgreSQL: it asks for the lease, inserts and deletes, in one way to the server
-and back. Each shape of it is prepared once.
+"""A flush as one statement of PostgreSQL: it asks for the lease, inserts and deletes, in one way to the
+server and back. Each shape of it is prepared once.
 """
 
 from __future__ import annotations

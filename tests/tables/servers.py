@@ -6,12 +6,13 @@ import glob
 import os
 import pwd
 import shutil
+import signal
 import socket as socketlib
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,8 +33,24 @@ class Server:
     start: Callable[[], subprocess.Popen[bytes]]
 
     def kill(self) -> None:
-        self.process.kill()
+        self.signal(signal.SIGKILL)
         self.process.wait()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send one to the server and all that it started."""
+        parents = {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):
+                parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+        reached = [self.process.pid]
+        for one in reached:
+            reached += [pid for pid, parent in parents.items() if parent == one]
+            with suppress(ProcessLookupError):
+                os.kill(one, number)
+
+    def owner(self) -> tuple[int, int]:
+        found = self.folder.stat()
+        return found.st_uid, found.st_gid
 
     def restart(self) -> None:
         self.process = self.start()

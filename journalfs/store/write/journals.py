@@ -54,8 +54,8 @@ class Journals:
         return self.messages.committer.failure or self.bindings.committer.failure
 
     def refuse_failed(self, root: Path) -> None:
-        """Raises `ReadOnlyStore`, which names the store, when nothing can be written any more, and `StoreAway`
-        when nothing can at the moment.
+        """Raises `ReadOnlyStore`, which names the store, when nothing can be written any more, and
+        `StoreAway` when nothing can at the moment.
         """
         for writer in (self.messages, self.bindings):
             writer.committer.refuse_suspended()

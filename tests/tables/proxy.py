@@ -1,0 +1,97 @@
+"""Between a client and a database: passes bytes on until it is told to lose some."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import suppress
+from enum import Enum
+from types import TracebackType
+from typing import Self
+
+PIECE_BYTES = 1 << 16
+
+
+class Loses(Enum):
+    """What is lost when what was asked for comes by, and whether either side hears of it."""
+
+    THE_QUESTION = "question"
+    THE_ANSWER = "answer"
+
+
+class Proxy:
+    """On a port of its own, while it is entered."""
+
+    def __init__(self, port: int) -> None:
+        self._to = port
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._server.getsockname()[1])
+        self._armed: tuple[bytes, Loses, bool] | None = None
+        self._lost = threading.Event()
+        self._sockets: list[socket.socket] = []
+
+    def lose(self, what: Loses, near: bytes, *, silently: bool) -> None:
+        """Once: the first question with these bytes in it, or the answer to that. `silently`: the connection
+        stays, and nothing passes it any more.
+        """
+        self._lost.clear()
+        self._armed = near, what, silently
+
+    def has_lost(self, timeout_s: float = 30) -> bool:
+        return self._lost.wait(timeout_s)
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.close()
+        for one in self._sockets:
+            one.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._server.accept()
+                try:
+                    server = socket.create_connection(("127.0.0.1", self._to))
+                except OSError:
+                    client.close()
+                    continue
+                self._sockets += client, server
+                fate: list[tuple[Loses, bool]] = []
+                threading.Thread(target=self._ask, args=(client, server, fate), daemon=True).start()
+                threading.Thread(target=self._answer, args=(server, client, fate), daemon=True).start()
+
+    def _ask(self, client: socket.socket, server: socket.socket, fate: list[tuple[Loses, bool]]) -> None:
+        with suppress(OSError):
+            while piece := client.recv(PIECE_BYTES):
+                armed = self._armed
+                if armed is not None and not fate and armed[0] in piece:
+                    self._armed = None
+                    fate.append(armed[1:])
+                    if armed[1] is Loses.THE_QUESTION:
+                        self._end(client, server, silently=armed[2])
+                if not (fate and fate[0][0] is Loses.THE_QUESTION):
+                    server.sendall(piece)
+        with suppress(OSError):
+            server.shutdown(socket.SHUT_RDWR)
+
+    def _answer(self, server: socket.socket, client: socket.socket, fate: list[tuple[Loses, bool]]) -> None:
+        with suppress(OSError):
+            while piece := server.recv(PIECE_BYTES):
+                if not fate:
+                    client.sendall(piece)
+                elif fate[0][0] is Loses.THE_ANSWER and not self._lost.is_set():
+                    self._end(client, server, silently=fate[0][1])
+        with suppress(OSError):
+            if not (fate and fate[0][1]):
+                client.shutdown(socket.SHUT_RDWR)
+
+    def _end(self, client: socket.socket, server: socket.socket, *, silently: bool) -> None:
+        if not silently:
+            for one in (client, server):
+                one.shutdown(socket.SHUT_RDWR)
+        self._lost.set()

@@ -1,0 +1,315 @@
+"""A database that is away, slow, full, or answers no more: what was said to be durable is there, once."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import re
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import OperationalError
+
+from journalfs.errors import StoreAway
+from journalfs.store.write.store import WritingStore
+from journalfs.tables.database import Database
+from tests.broker.polling import eventually
+from tests.broker.writing import lines_in, publish, write_in
+from tests.mounting import mounted_for_writing
+from tests.store.writing.conftest import small_disk
+from tests.tables.instances import instance_at
+from tests.tables.proxy import Loses, Proxy
+from tests.tables.servers import Server, run, sql
+from tests.tables.test_lease import settings_of
+from tests.tables.test_writing import make, shown
+from tests.writing.conftest import errno_of
+
+__all__ = ["small_disk"]
+
+NETWORK_TIMEOUT_MS = 1_000
+HEALED_S_MAX = 60
+SLACK_S = 5.0
+"""For a machine that does much else."""
+
+
+async def healed(store: WritingStore) -> None:
+    with trio.fail_after(HEALED_S_MAX):
+        while store.journals.failure is not None:
+            await trio.lowlevel.checkpoint()
+
+
+async def tried(store: WritingStore, word: str, more_bytes: int = 0) -> StoreAway | None:
+    """Publish it, or be told in time that the database is away."""
+    began_s = time.monotonic()
+    line = f"{word} {random.Random(word).randbytes(more_bytes).hex()}\n"
+    try:
+        await publish(store, "orders", None, "in.txt", line.encode())
+    except StoreAway as error:
+        assert time.monotonic() - began_s < NETWORK_TIMEOUT_MS / 1000 + SLACK_S
+        return error
+    return None
+
+
+def bodies(store: WritingStore) -> list[str]:
+    return words(lines_in(store, "orders"))
+
+
+def words(lines: list[dict[str, Any]]) -> list[str]:
+    return [line["body"].partition(" ")[0] for line in lines]
+
+
+def goes_on_after(
+    folder: Path,
+    during: Callable[[], None],
+    after: Callable[[], None],
+    *,
+    tells: int | None,
+    more_bytes: int = 0,
+) -> None:
+    """Publish before, while something is wrong, and after: each is there once, whatever was told. `tells` is
+    the errno that who publishes meanwhile gets.
+    """
+
+    async def work(store: WritingStore) -> None:
+        await make(store, "orders")
+        await tried(store, "before")
+        during()
+        failure = await tried(store, "during", more_bytes)
+        assert (failure and failure.errno) == tells
+        assert bodies(store)[:1] == ["before"], "what is known can be read"
+        if failure is not None:
+            with pytest.raises(StoreAway):
+                await publish(store, "orders", None, "in.txt", b"refused at once\n")
+        after()
+        await healed(store)
+        assert await tried(store, "after") is None
+        assert bodies(store) == ["before", "during", "after"]
+
+    write_in(folder, work)
+    assert words(shown(folder)["orders"]) == ["before", "during", "after"]
+
+
+LONG = pytest.mark.long
+SERVERS = {"postgresql": "postgres", "mysql": "maria"}
+"""Each kind's fixture."""
+
+
+@pytest.mark.rule("S-224", "S-247")
+@pytest.mark.parametrize("silently", [False, pytest.param(True, marks=LONG)])
+@pytest.mark.parametrize("loses", [Loses.THE_ANSWER, pytest.param(Loses.THE_QUESTION, marks=LONG)])
+@pytest.mark.parametrize("kind", ["postgresql", pytest.param("mysql", marks=LONG)])
+def test_what_a_commit_did_is_found_out(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str, loses: Loses, silently: bool
+) -> None:
+    server: Server = request.getfixturevalue(SERVERS[kind])
+    url = server.make(f"lost{loses.value}{silently:d}")
+    with Proxy(server.port) as proxy:
+        folder = instance_at(
+            tmp_path, re.sub(r":\d+/", f":{proxy.port}/", url), network_timeout=NETWORK_TIMEOUT_MS
+        )
+        # What PostgreSQL is given is one statement.
+        near = b"COMMIT" if kind == "mysql" else "during".encode("utf-16-le")
+
+        goes_on_after(
+            folder,
+            lambda: proxy.lose(loses, near, silently=silently),
+            lambda: None,
+            tells=errno.EIO if silently else None,
+        )
+        assert proxy.has_lost()
+
+
+OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+
+
+class Fault:
+    """What goes wrong with the database at `url`, and ends."""
+
+    def __init__(self, server: Server | None, url: str) -> None:
+        self.server, self.url = server, url
+        self.name = url.rpartition("/")[2]
+        self._rival: Connection | None = None
+
+    @property
+    def running(self) -> Server:
+        assert self.server is not None
+        return self.server
+
+    def in_postgres(self, *statements: str) -> None:
+        for one in statements:
+            sql(self.running.port, "postgres", one.format(name=self.name))
+
+    # ---- each as a pair ----
+
+    def stop(self) -> None:
+        self.running.signal(signal.SIGSTOP)
+
+    def stop_ends(self) -> None:
+        self.running.signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        self.running.kill()
+
+    def kill_ends(self) -> None:
+        self.running.restart()
+
+    def drop(self) -> None:
+        self.in_postgres(OTHERS)
+
+    def refuse(self) -> None:
+        self.in_postgres("ALTER DATABASE {name} ALLOW_CONNECTIONS false", OTHERS)
+
+    def refuse_ends(self) -> None:
+        self.in_postgres("ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+
+    def stand_by(self) -> None:
+        self.in_postgres("ALTER DATABASE {name} SET default_transaction_read_only = on", OTHERS)
+
+    def stand_by_ends(self) -> None:
+        self.in_postgres("ALTER DATABASE {name} RESET default_transaction_read_only", OTHERS)
+
+    def lock(self) -> None:
+        database = Database(settings_of(self.url))
+        self._rival = database.engine.connect()
+        self._rival.execute(text("UPDATE node_manager_store SET state = state"))
+
+    def lock_ends(self) -> None:
+        assert self._rival is not None
+        self._rival.rollback()
+        self._rival.close()
+
+
+@pytest.mark.rule("S-224", "S-247")
+@pytest.mark.parametrize(
+    ("fault", "kind", "tells"),
+    [
+        ("stop", "postgresql", True),
+        pytest.param("stop", "mysql", True, marks=LONG),
+        pytest.param("kill", "postgresql", True, marks=LONG),
+        pytest.param("kill", "mysql", True, marks=LONG),
+        pytest.param("drop", "postgresql", False, marks=LONG),
+        pytest.param("refuse", "postgresql", True, marks=LONG),
+        pytest.param("stand_by", "postgresql", True, marks=LONG),
+        *(pytest.param("lock", kind, True, marks=LONG) for kind in ("sqlite", "postgresql", "mysql")),
+    ],
+)
+def test_a_store_goes_on_when_its_database_is_back(
+    request: pytest.FixtureRequest, tmp_path: Path, fault: str, kind: str, tells: bool
+) -> None:
+    server: Server | None = None
+    url = f"sqlite:///{tmp_path}/store.db"
+    if kind in SERVERS:
+        server = request.getfixturevalue(SERVERS[kind])
+        url = server.make(f"wrong_{fault}")
+    wrong = Fault(server, url)
+    folder = instance_at(tmp_path, url, network_timeout=NETWORK_TIMEOUT_MS)
+    begin, end = getattr(wrong, fault), getattr(wrong, f"{fault}_ends", lambda: None)
+    goes_on_after(folder, begin, end, tells=errno.EIO if tells else None)
+
+
+@pytest.mark.rule("S-247")
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=LONG)])
+def test_a_database_that_is_full_goes_on_when_there_is_room(
+    request: pytest.FixtureRequest, tmp_path: Path, small_disk: Path, kind: str
+) -> None:
+    url = f"sqlite:///{small_disk}/store.db"
+    if kind == "postgresql":
+        server: Server = request.getfixturevalue("postgres")
+        place = server.folder / "small"  # where it is let in
+        place.mkdir()
+        run(["mount", "--bind", str(small_disk), str(place)])
+        request.addfinalizer(lambda: run(["umount", "--lazy", str(place)]))
+        os.chown(place, *server.owner())
+        sql(server.port, "postgres", f"CREATE TABLESPACE small LOCATION '{place}'")
+        url = server.make("crammed")
+        sql(server.port, "postgres", "ALTER DATABASE crammed SET default_tablespace = small")
+    filler = small_disk / "filler"
+
+    def fill() -> None:
+        with suppress(OSError), filler.open("wb", buffering=0) as file:
+            while file.write(bytes(4096)):
+                pass
+
+    folder = instance_at(tmp_path, url, network_timeout=NETWORK_TIMEOUT_MS)
+    goes_on_after(folder, fill, filler.unlink, tells=errno.ENOSPC, more_bytes=20_000)
+
+
+@pytest.mark.rule("S-247")
+@LONG
+def test_a_deadlock_is_nobodys_end(empty_database: Callable[[str], str], tmp_path: Path) -> None:
+    """A rival has the row that a flush deletes, and wants the lease's, which the flush has."""
+    url = empty_database("postgresql")
+    database = Database(settings_of(url))
+
+    async def work(store: WritingStore) -> None:
+        await make(store, "orders")
+        await publish(store, "orders", None, "in.txt", b"goes\nstays\n")
+        going = lines_in(store, "orders")[0]["id"]
+        with database.engine.connect() as rival:
+            rival.execute(text(f"UPDATE messages SET compactcount = 0 WHERE id = {going}"))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(store.acknowledge, ("orders", "orders"), [going])
+                await trio.to_thread.run_sync(is_waited_for, database)
+                # One of the two is told so by the server: the other goes on.
+                with suppress(OperationalError):
+                    await trio.to_thread.run_sync(
+                        rival.execute, text("UPDATE node_manager_store SET state = state")
+                    )
+                rival.rollback()
+        assert bodies(store) == ["stays\n".strip()]
+
+    write_in(instance_at(tmp_path, url), work)
+    database.close()
+    assert words(shown(url)["orders"]) == ["stays"]
+
+
+def is_taken(target: Path, text: str) -> bool:
+    with suppress(OSError):
+        return target.write_text(text) > 0
+    return False
+
+
+def is_waited_for(database: Database) -> None:
+    asked = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+    with database.begin("look at locks") as connection:
+        while not connection.execute(asked).scalar():
+            pass
+
+
+@pytest.mark.rule("S-247")
+@pytest.mark.mount
+@LONG
+def test_a_mount_goes_on_when_its_database_is_back(postgres: Server, tmp_path: Path) -> None:
+    folder = tmp_path / "instance"
+    folder.mkdir()
+    instance_at(folder, postgres.make("mounted"), network_timeout=NETWORK_TIMEOUT_MS)
+    with mounted_for_writing(folder, tmp_path / "mnt") as mount:
+        queue = mount.path / "orders" / "orders"
+        queue.mkdir(parents=True)
+        target = mount.path / "orders" / "in.txt"
+        target.write_text("before\n")
+        postgres.signal(signal.SIGSTOP)
+        began_s = time.monotonic()
+        assert errno_of(target.write_text, "during\n") == errno.EIO
+        assert errno_of(target.write_text, "refused\n") == errno.EIO
+        assert errno_of((mount.path / "more").mkdir) == errno.EIO
+        assert [line["body"] for line in mount.queue("orders").lines()] == ["before"]
+        assert time.monotonic() - began_s < 2 * NETWORK_TIMEOUT_MS / 1000 + SLACK_S
+        postgres.signal(signal.SIGCONT)
+        eventually(lambda: is_taken(target, "after\n"), deadline_s=HEALED_S_MAX, what="it takes")
+        assert words(mount.queue("orders").lines()) == ["before", "during", "after"]
+        found = eventually(
+            lambda: {one["event"] for one in mount.events()} & {"store-back"},
+            deadline_s=HEALED_S_MAX,
+            what="it is said",
+        )
+        assert found
+        assert "store-away" in {one["event"] for one in mount.events()}
