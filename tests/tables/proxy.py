@@ -91,7 +91,7 @@ class Proxy:
                 client.shutdown(socket.SHUT_RDWR)
 
     def _end(self, client: socket.socket, server: socket.socket, *, silently: bool) -> None:
-        if not silently:
-            for one in (client, server):
-                one.shutdown(socket.SHUT_RDWR)
         self._lost.set()
+        for one in () if silently else (client, server):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
