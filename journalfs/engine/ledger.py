@@ -8,10 +8,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from journalfs.engine._native import ffi, lib
-from journalfs.engine.status import FULL, check
+from journalfs.engine.status import FULL, HELD, RANGE, check
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,35 @@ class Ledger:
         out = ffi.new("jfs_ledger **")
         check(lib.jfs_ledger_new(out), "making a ledger")
         self.pointer: Any = ffi.gc(out[0], lib.jfs_ledger_free)
+
+    @classmethod
+    def load(cls, saved: bytes | memoryview, file_count: int) -> Self:
+        """From what `save` gave of so many files, whose slots are 0, 1, 2... The bytes may be hostile. Raises
+        CoreRefused.
+        """
+        out = ffi.new("jfs_ledger **")
+        content = ffi.from_buffer("uint8_t[]", saved)
+        check(lib.jfs_ledger_load(content, len(saved), file_count, out), "reading what keeps journal files")
+        ledger = cls.__new__(cls)
+        ledger.pointer = ffi.gc(out[0], lib.jfs_ledger_free)
+        return ledger
+
+    def save(self, slots: Sequence[int]) -> bytes | None:
+        """All of it, in files that get other slots: 0, 1, 2... None while a transaction is open, or something
+        lives in another file.
+        """
+        numbers, size_bytes = ffi.new("uint32_t[]", list(slots)), ffi.new("uint64_t *")
+        out = bytearray()
+        while True:
+            room = ffi.from_buffer("uint8_t[]", out)
+            status = lib.jfs_ledger_save(self.pointer, numbers, len(slots), room, len(out), size_bytes)
+            if status != FULL:
+                break
+            out = bytearray(size_bytes[0])
+        if status in (HELD, RANGE):
+            return None
+        check(status, "writing what keeps journal files")
+        return bytes(out)
 
     def add_file(self) -> int:
         """The next slot."""

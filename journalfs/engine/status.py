@@ -12,6 +12,8 @@ from journalfs.errors import JournalfsError
 
 OK: Final[int] = lib.JFS_OK
 FULL: Final[int] = lib.JFS_FULL
+HELD: Final[int] = lib.JFS_HELD
+RANGE: Final[int] = lib.JFS_RANGE
 
 
 class FileTorn(JournalfsError):

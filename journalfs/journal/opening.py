@@ -19,6 +19,7 @@ from journalfs.journal.file_ids import FIRST_RECORD_REACH_BYTES, contradiction, 
 from journalfs.journal.file_sizes import missing_bytes
 from journalfs.journal.hidden import doubtful_files
 from journalfs.journal.kept_damage import KeptDamage
+from journalfs.journal.left_off import LeftFile, LeftOff
 from journalfs.journal.pool import FilePool, WriteFile
 from journalfs.journal.recovery import in_reading_order, recover
 from journalfs.journal.write_settings import WriteSettings, round_up
@@ -41,13 +42,20 @@ class Opened:
     cut_off: list[str]
     """Likewise, the ends of records that are overwritten."""
     bytes_read: int
+    """Of records, and of where they may be."""
 
 
 def open_files(
-    backend: Backend, settings: WriteSettings, *, some_lost: bool = False, kept: KeptDamage | None = None
+    backend: Backend,
+    settings: WriteSettings,
+    *,
+    some_lost: bool = False,
+    kept: KeptDamage | None = None,
+    left_off: LeftOff | None = None,
 ) -> Opened:
-    """Recover, read everything, and set files without records free. `some_lost`: a file is known to be gone;
-    `kept` takes what cannot be read of files that are set free.
+    """Recover, read what is not known, and set files without records free. `some_lost`: a file is known to be
+    gone; `kept` takes what cannot be read of files that are set free; of what `left_off` says nothing is
+    believed where anything of the journal is gone.
 
     Raises OSError, and UnknownVersion for files of a version or user version that cannot be written beside.
     """
@@ -67,17 +75,29 @@ def open_files(
         keep=None if kept is None else kept.keep,
         note_deleted=None if kept is None else kept.note_deleted,
     )
-    opened = Opened(Ledger(), pool, [], recovered, [], 0)
     sizes_bytes = {name: backend.size_bytes(name) for name in names}
     # Not even the header is left of them, though others were made later, or something was in them: they stay
     # damage.
     lost = [name for name in blank if some_lost or numbers[name] < max(numbers.values())]
     damage_is_kept = kept is not None and next(kept.there(), None) is not None
-    if some_lost or damage_is_kept or lost or len(names) < len(every) or missing_bytes(sizes_bytes):
+    doubted = some_lost or damage_is_kept or lost or len(names) < len(every) or missing_bytes(sizes_bytes)
+    known: dict[str, tuple[int, LeftFile]] = {}
+    ledger = None
+    if left_off is not None and not doubted and not recovered:
+        ledger = left_off.resumed((name, header.file_id) for name, header in headers.items())
+        if ledger is not None:
+            known = {file.name: (slot, file) for slot, file in enumerate(left_off.files)}
+    opened = Opened(ledger or Ledger(), pool, [], recovered, [], 0)
+    if doubted:
         opened.ledger.doubt()
     empty: list[WriteFile] = []
     for name, header in headers.items():
         file = opened.pool.found(name, header.file_id, version=header.version)
+        if name in known:
+            file.slot, left = known.pop(name)
+            opened.bytes_read += _resume(backend, opened.ledger, file, left, is_last=not known)
+            opened.data.append(file)
+            continue
         scan = read_file(backend, opened.ledger, file)
         opened.bytes_read += file.size_bytes
         (opened.data if scan.count or scan.marked else empty).append(file)
@@ -180,15 +200,36 @@ def _refuse_untrue_ids(backend: Backend, found: dict[str, _Headed]) -> None:
 
 def read_file(backend: Backend, ledger: Ledger, file: WriteFile) -> Scan:
     """Take a file's records into the ledger; sets its slot and its end."""
-    scan = scan_view(
-        backend.view(file.name), rid=file.rid, version=file.version, doing=f"scanning {file.name}"
-    )
     file.slot = ledger.add_file()
+    scan = _read_on(backend, ledger, file, JOURNAL_HEADER_BYTES)
+    file.begins = scan.record(0).offset if scan.count else scan.end
+    return scan
+
+
+def _resume(backend: Backend, ledger: Ledger, file: WriteFile, left: LeftFile, *, is_last: bool) -> int:
+    """Go on from where a file is known; how many bytes were read. Only the last may have been written on."""
+    file.begins, file.end, file.records_end, file.unreadable = (
+        left.begins,
+        left.end,
+        left.end,
+        left.unreadable,
+    )
+    if not is_last:
+        return 0
+    _read_on(backend, ledger, file, left.end)
+    before = (gap for gap in left.unreadable if gap.offset < left.end)
+    file.unreadable = (*before, *file.unreadable)
+    return file.size_bytes - left.end
+
+
+def _read_on(backend: Backend, ledger: Ledger, file: WriteFile, start: int) -> Scan:
+    """Take the records from there on into the ledger; sets the file's end, and what is unreadable."""
+    view, doing = backend.view(file.name), f"scanning {file.name}"
+    scan = scan_view(view, rid=file.rid, version=file.version, start=start, doing=doing)
     if any(gap.kind in (GapKind.ZEROED, GapKind.GARBAGE) for gap in scan.gaps()):
         ledger.doubt()
     ledger.apply(file.slot, scan.pointer.records, scan.count)
     file.unreadable = tuple(gap for gap in scan.gaps() if gap.kind in _UNREADABLE)
-    file.begins = scan.record(0).offset if scan.count else scan.end
     file.end = file.records_end = scan.end
     return scan
 

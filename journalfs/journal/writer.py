@@ -29,6 +29,7 @@ from journalfs.errors import NoSpace, ReadOnlyStore, RecordRefused, RecordTooLar
 from journalfs.format.record_types import RecordKind
 from journalfs.ids import FileId, RecordId, TxId
 from journalfs.journal.kept_damage import KeptDamage
+from journalfs.journal.left_off import LeftOff
 from journalfs.journal.opening import Opened, append_position, open_files
 from journalfs.journal.pool import FilePool, WriteFile
 from journalfs.journal.retention import Retention
@@ -74,6 +75,8 @@ class JournalWriter:
         self.bell = Bell()
         self.committer = Committer(backend, clock, seal=self._seal)
         self.pool.on_doubt = self.committer.give_up
+        self.bytes_read = opened.bytes_read
+        """To open it."""
         self.upkeep = Upkeep(self)
         self.record_bytes_max = settings.record_bytes_max(backend.alignment_bytes)
         self._position = 0
@@ -94,15 +97,16 @@ class JournalWriter:
         some_lost: bool = False,
         ends_unfinished: bool = True,
         kept: KeptDamage | None = None,
+        left_off: LeftOff | None = None,
     ) -> JournalWriter:
         """Recover and read the journal, roll back what was left unfinished, and get ready to append.
         `retention` opens its history. Where `some_lost`, a file of it is known to be gone. `kept` takes what
-        cannot be read of files that are used again.
+        cannot be read of files that are used again. What `left_off` tells need not be read.
 
         Raises OSError and UnknownVersion. Nothing else may have the journal open for writing.
         """
         settings = settings.aligned(backend.alignment_bytes)
-        opened = open_files(backend, settings, some_lost=some_lost, kept=kept)
+        opened = open_files(backend, settings, some_lost=some_lost, kept=kept, left_off=left_off)
         writer = cls(backend, settings, clock, opened)
         try:
             if retention is not None:
@@ -189,6 +193,12 @@ class JournalWriter:
     def room_is_wanted(self) -> bool:
         """Whether files are to be set free as soon as they can be: publishers wait for room, or get none."""
         return self.short_of_space or self.pool.crowded
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that was staged is durable."""
+        failed = self.committer.failure is not None or self._owed
+        return not failed and self.committer.reached_position >= self._position
 
     def durable_end(self) -> tuple[FileId, int]:
         """The place up to which everything is durable: file and offset. What lies in files before that one is

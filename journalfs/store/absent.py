@@ -75,11 +75,13 @@ class KnownFile(Protocol):
     def prefix_crc(self) -> int: ...
 
 
-def lost_since(loader: JournalLoader, known: Sequence[KnownFile], state: LiveState) -> list[Damage]:
+def lost_since(
+    loader: JournalLoader, known: Sequence[KnownFile], state: LiveState, *, trusted: bool = False
+) -> list[Damage]:
     """What is gone of the files that were `known` and that `state` was made from: files taken away with live
     messages in them, files whose header names another id now, and records at the ends of files. Nothing
     where the rest is not as it was: a broker that frees a file has written to others since, or replaced them
-    by compacted ones.
+    by compacted ones. `trusted`: a file with the time and size that it had holds what it held.
     """
     directory = loader.directory
     if not door.is_folder(directory) or door.exists(directory / CONTROL_FILE_NAME):
@@ -94,7 +96,8 @@ def lost_since(loader: JournalLoader, known: Sequence[KnownFile], state: LiveSta
         return []
     rest = [file for file in known if file.file_id in listed]
     newest = max((file.file_id for file in rest if file.records), default=-1)
-    cut_at = {file.slot: at for file in rest if (at := _cut_at(file, listed, rest)) is not None}
+    doubted = [file for file in rest if not trusted or listed[file.file_id].stamp != file.stamp]
+    cut_at = {file.slot: at for file in doubted if (at := _cut_at(file, listed, rest)) is not None}
     if not all(
         _unchanged(file, listed[file.file_id], grows=file.file_id >= newest)
         for file in rest

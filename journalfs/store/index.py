@@ -13,15 +13,20 @@ from array import array
 from collections.abc import Iterable
 
 import msgspec
+from msgspec.structs import replace
 
 from journalfs.damage import Damage, FileStamp
+from journalfs.engine.ledger import Ledger
 from journalfs.engine.page_queues import PageShare
+from journalfs.engine.scan import Gap
 from journalfs.engine.state import LiveState
 from journalfs.engine.state_batch import lies_within
 from journalfs.ids import FileId, MessageId, PageNumber, QueueId
 from journalfs.journal.directory import JournalFile, read_directory
 from journalfs.journal.files import ReadFile
+from journalfs.journal.left_off import LeftFile, LeftOff
 from journalfs.journal.loader import JournalLoader
+from journalfs.journal.pool import WriteFile
 from journalfs.journal.read_before import holds_prefix
 from journalfs.large.inflated import Inflated
 from journalfs.limits import INDEX_FILE_SLOTS_MAX, JOURNAL_HEADER_BYTES
@@ -31,7 +36,7 @@ from journalfs.store.core import Core
 from journalfs.store.large_bodies import BodyFile
 from journalfs.store.page_parts import PagePart, PageParts
 
-FORMAT = 12
+FORMAT = 13
 """Raised whenever the meaning of anything in the index changes."""
 
 
@@ -48,6 +53,14 @@ class IndexedFile(msgspec.Struct, frozen=True):
     window_crc: int | None
     """Of bytes behind the position, which were found to hold nothing new."""
     gaps: list[Damage]
+
+
+class IndexedWritten(msgspec.Struct, frozen=True):
+    """What only the writer of a journal knows of a file."""
+
+    slot: int
+    begins: int
+    unreadable: list[Gap]
 
 
 class IndexedPage(msgspec.Struct, frozen=True):
@@ -87,6 +100,8 @@ class IndexDescription(msgspec.Struct, frozen=True):
     """Name of the folder of each address's pages."""
     inflated: list[Inflated] = []
     """How long compressed bodies are."""
+    written: list[IndexedWritten] = []
+    """The files that the ledger is of, in reading order; none: there is no ledger."""
 
 
 def describe(core: Core, page_parts: dict[QueueId, PageParts]) -> IndexDescription | None:
@@ -227,6 +242,61 @@ def fits(loader: JournalLoader, description: IndexDescription) -> bool:
     except OSError:
         return False  # a scan says what is wrong with the file
     return True
+
+
+def with_ledger(
+    description: IndexDescription, ledger: Ledger, files: Iterable[WriteFile]
+) -> tuple[IndexDescription, bytes]:
+    """With what keeps the files of the journal's writer, which are in reading order; without, where they were
+    not all read to their end, or a transaction is open.
+    """
+    found = _written(description, files)
+    saved = ledger.save([file.slot for file, _ in found]) if found else None
+    if saved is None:
+        return description, b""
+    return replace(description, written=[one for _, one in found]), saved
+
+
+def _written(
+    description: IndexDescription, files: Iterable[WriteFile]
+) -> list[tuple[WriteFile, IndexedWritten]]:
+    """Those with records; none where one was not read to its end."""
+    read = {(file.file_id, file.name): file for file in description.journal}
+    found: list[tuple[WriteFile, IndexedWritten]] = []
+    for file in files:
+        indexed = read.get((file.file_id, shown(file.name)))
+        if indexed is None or indexed.position != file.records_end:
+            if file.records_end > JOURNAL_HEADER_BYTES or (indexed is not None and indexed.records):
+                return []
+        elif indexed.records:
+            found.append((file, IndexedWritten(indexed.slot, file.begins, list(file.unreadable))))
+    return found
+
+
+def as_written(before: IndexDescription, after: IndexDescription) -> IndexDescription:
+    """The later one with the earlier one's ledger, if nothing of the journal was read since."""
+    ends = [
+        {(file.slot, file.name, file.file_id): file.position for file in one.journal if file.records}
+        for one in (before, after)
+    ]
+    return replace(after, written=before.written) if ends[0] == ends[1] else after
+
+
+def left_off(
+    description: IndexDescription, ledger: bytes, loader: JournalLoader, live_min: int
+) -> LeftOff | None:
+    """Where the writer of the journal may go on, if its files still hold what they held."""
+    listing = read_directory(loader.directory, extension=loader.extension, relative_to=loader.relative_to)
+    listed = {(file.file_id, shown(file.name)): file for file in listing.files if not file.header_damaged}
+    by_slot = {file.slot: file for file in description.journal}
+    found: list[LeftFile] = []
+    for one in description.written:
+        indexed = by_slot.get(one.slot)
+        file = None if indexed is None else listed.get((FileId(indexed.file_id), indexed.name))
+        if indexed is None or file is None or _resumed(indexed, file, trusted=True) is None:
+            return None
+        found.append(LeftFile(file.name, file.file_id, one.begins, indexed.position, tuple(one.unreadable)))
+    return LeftOff(ledger, found, live_min) if found and not description.live_broker else None
 
 
 def _resumed(indexed: IndexedFile, file: JournalFile, *, trusted: bool) -> ReadFile | None:

@@ -17,6 +17,7 @@ from journalfs.engine.status import CoreRefused
 from journalfs.errors import IndexUnusable, OlderStore, SystemFailure
 from journalfs.format.record_types import MessageType
 from journalfs.ids import QueueId
+from journalfs.journal.left_off import LeftOff
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.large.directory import LargeDirectory
 from journalfs.large.inflated import InflatedBodies
@@ -33,6 +34,7 @@ from journalfs.store.index import (
     fits,
     large_bodies,
     large_damage,
+    left_off,
     page_summaries,
     plausible,
 )
@@ -117,6 +119,7 @@ class Opening:
         for warning in layout.warnings if events is None else ():
             self.events.add("configuration", warning)
         self.sealed = self._sealed_parts()
+        self._ledger = b""
         self._stored = self._stored_index()
         self._gone: list[Damage] | None = None
         # Before there are other files: whoever writes the journal makes some.
@@ -159,7 +162,7 @@ class Opening:
         if before is not None and as_it_was:
             core.loaded.missing = (*self.missing, *self._missing_pages(core, before))
         if loader is not None:
-            store.index_holds(description)
+            store.index_holds(description, self._ledger)
         if not self.anew:  # else all that is damaged is what is asked for
             self._tell_damage(core)
         return store
@@ -208,6 +211,7 @@ class Opening:
                     self.index, f"format {description.format}, this journalfs writes {FORMAT}"
                 )
             state = LiveState.load(sections[0])
+            self._ledger = bytes(sections[1]) if description.written else b""
             if not plausible(description, state):
                 raise IndexUnusable(self.index, "it refers to places outside of its files")
             return description, state
@@ -232,16 +236,25 @@ class Opening:
         description, _ = self._stored
         return bool(self._gone or (description is not None and description.missing))
 
+    def left_off(self) -> LeftOff | None:
+        """Where the index says that the journal's writer left off."""
+        description, state = self._stored
+        if description is None or state is None or not self._ledger:
+            return None
+        return left_off(description, self._ledger, self._loader(state), state.counts().messages)
+
     def look_for_what_is_gone(self) -> None:
         """Find what is gone of the journal since the index was written. Whoever writes the journal asks
         before it has files of its own there.
         """
         description, state = self._stored
         if description is not None and state is not None:
-            self._gone = self._lost_since(description, state)
+            self._gone = self._lost_since(description, state, trusted=True)
 
-    def _lost_since(self, description: IndexDescription, state: LiveState) -> list[Damage]:
-        return lost_since(self._loader(state), description.journal, state)
+    def _lost_since(
+        self, description: IndexDescription, state: LiveState, *, trusted: bool = False
+    ) -> list[Damage]:
+        return lost_since(self._loader(state), description.journal, state, trusted=trusted)
 
     def _resumed(self, description: IndexDescription, state: LiveState) -> JournalLoader | None:
         """A loader that goes on where the index ends; `None` when the journal is not what the index

@@ -31,7 +31,7 @@ from journalfs.store.changes import Changes
 from journalfs.store.configuration import ConfigurationWatch
 from journalfs.store.content import QueueContent
 from journalfs.store.core import Core
-from journalfs.store.index import describe, describe_file
+from journalfs.store.index import IndexDescription, as_written, describe, describe_file
 from journalfs.store.index_file import write_index
 from journalfs.store.locks import lock_holder
 from journalfs.store.loop_lag import LoopLag
@@ -85,7 +85,8 @@ class JournalStore:
         self.configuration = ConfigurationWatch(core, self._configured)
         self._gone = False
         core.look_again = self.look_now
-        self._written: object = None
+        self._written: IndexDescription | None = None
+        self._ledger = b""
         self._sealed: SealedParts | None = None
         self._disk = 0, 0, 0
         """Bytes of it, free ones, and those that users other than root may have."""
@@ -650,14 +651,14 @@ class JournalStore:
         if self._sealed is not None and not self._sealed.gives_names():
             return  # an index with other names would take its place
         noted_bytes = 0 if self._sealed is None else self._sealed.size_bytes
-        description = describe(self.core, self._page_parts)
+        description, ledger = self._described()
         if description is None and (self.core.loader.unreadable or self.core.bodies.unreadable):
             # It says of what cannot be read how long its lines are.
             self._forget_index()
         if description is None or description == self._written:
             return
         try:
-            write_index(self.index, description, [self.core.loader.state.save()])
+            write_index(self.index, description, [self.core.loader.state.save(), ledger])
         except OSError as error:
             self.core.events.add(
                 "index-not-written", f"{self.index}: cannot write the index: {error.strerror}"
@@ -667,9 +668,16 @@ class JournalStore:
         if self._sealed is not None:
             self._sealed.clear(noted_bytes)
 
-    def index_holds(self, description: object) -> None:
+    def _described(self) -> tuple[IndexDescription | None, bytes]:
+        """What the index says, and the ledger of whoever wrote the journal last; empty: it is not known."""
+        description = describe(self.core, self._page_parts)
+        if description is not None and self._written is not None:
+            description = as_written(self._written, description)
+        return description, self._ledger if description is not None and description.written else b""
+
+    def index_holds(self, description: IndexDescription | None, ledger: bytes) -> None:
         """What was just read from the index need not be written again, unless there is more to say by now."""
-        self._written = description
+        self._written, self._ledger = description, ledger
 
     def discard(self) -> None:
         """Close what is no more: nothing of it is kept."""

@@ -114,4 +114,13 @@ jfs_status jfs_ledger_transactions(const jfs_ledger *ledger, jfs_ledger_tx *out,
 /* Those that count for nothing and keep their files, in order of their ends. As for live ids. */
 jfs_status jfs_ledger_doubtful(const jfs_ledger *ledger, int64_t *out, uint64_t room, uint64_t *count);
 
+/* The ledger as bytes, with `slots` as its files, which become 0, 1, 2...; *bytes is how many there are. JFS_HELD: a
+ * transaction is open; JFS_RANGE: something live lies in another file; JFS_FULL: room is less.
+ */
+jfs_status jfs_ledger_save(jfs_ledger *ledger, const uint32_t *slots, uint32_t count, uint8_t *out, uint64_t room,
+                           uint64_t *bytes);
+
+/* JFS_MALFORMED: not what jfs_ledger_save() wrote of so many files. */
+jfs_status jfs_ledger_load(const uint8_t *bytes, uint64_t size_bytes, uint32_t file_count, jfs_ledger **out);
+
 #endif

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import replace
+from random import Random
 
 import pytest
 import trio
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from journalfs.clock import FakeClock
 from journalfs.engine.ledger import Ledger
+from journalfs.engine.status import CoreRefused
 from journalfs.ids import RecordId, TxId
 from journalfs.journal.opening import read_file
 from journalfs.journal.pool import WriteFile
@@ -207,8 +209,55 @@ def test_kept_while_appending_as_a_load_counts_it(seed: int, steps: int) -> None
         kept_names = {writer.data[i].name for i in _free(writer.ledger, writer.data)}
         counted_names = {files[i].name for i in _free(fresh, files)}
         assert kept_names == counted_names
+        for transaction in writer.ledger.transactions():
+            assert writer.ledger.save([file.slot for file in writer.data]) is None
+            writer.ledger.abandon(transaction.tx_id)
+        _saved_and_loaded(writer.ledger, [file.slot for file in writer.data], driver.chance)
 
     trio.run(run)
+
+
+def _saved_and_loaded(ledger: Ledger, slots: list[int], chance: Random) -> None:
+    saved = ledger.save(slots)
+    assert saved is not None
+    again = Ledger.load(saved, len(slots))
+    numbers = {slot: number for number, slot in enumerate(slots)}
+    for slot, number in numbers.items():
+        assert again.counters(number) == ledger.counters(slot)
+        cancels = {numbers[of]: count for of, count in ledger.cancels(slot).items() if of in numbers}
+        assert again.cancels(number) == cancels
+    assert again.live_ids() == ledger.live_ids()
+    assert again.doubtful() == ledger.doubtful()
+    assert again.doubts == ledger.doubts
+    told, first = again.totals(), ledger.totals()
+    assert (told.live_records, told.id_max, told.tx_id_max) == (
+        first.live_records,
+        first.id_max,
+        first.tx_id_max,
+    )
+    assert [again.references(one) for one in again.live_ids()] == [
+        ledger.references(one) for one in ledger.live_ids()
+    ]
+    assert again.save(list(numbers.values())) == saved
+    for hostile in (saved[:-1], saved + b"\0", b"", saved.replace(saved[:1], b"\2", 1)):
+        with pytest.raises(CoreRefused):
+            Ledger.load(hostile, len(slots))
+    for _ in range(20):
+        changed = bytearray(saved)
+        changed[chance.randrange(len(changed))] = chance.randrange(256)
+        _use_if_accepted(bytes(changed), slots)
+
+
+def _use_if_accepted(saved: bytes, slots: list[int]) -> None:
+    try:
+        ledger = Ledger.load(saved, len(slots))
+    except CoreRefused:
+        return
+    ledger.reclaimable(range(len(slots)))
+    for record_id in ledger.live_ids():
+        assert ledger.is_live(record_id)
+    for slot in range(len(slots)):
+        ledger.drop_file(slot)
 
 
 def _free(ledger: Ledger, files: list[WriteFile]) -> list[int]:

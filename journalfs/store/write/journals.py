@@ -16,6 +16,7 @@ from journalfs.errors import JournalfsError, ReadOnlyStore
 from journalfs.format.record_types import BindingType
 from journalfs.ids import RecordId, TxId
 from journalfs.journal.kept_damage import KeptDamage
+from journalfs.journal.left_off import LeftOff
 from journalfs.journal.retention import Retention
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter, Position
@@ -142,12 +143,14 @@ def open_journals(
     retention: Callable[[WriteSettings], Retention] | None = None,
     some_lost: bool = False,
     kept: tuple[KeptDamage, KeptDamage] | tuple[None, None] = (None, None),
+    left_off: LeftOff | None = None,
 ) -> Journals:
     """Recover both journals and open them for writing, message journal first in each pair.
 
     `read_bindings` reads the bindings journal once it is recovered; `other_ids` are ids that are in use
     beside the journals; `retention` opens the history of the message journal, of which `some_lost` says that
-    a file is gone; `kept` takes what cannot be read of files that are used again. Whoever has read the
+    a file is gone; `kept` takes what cannot be read of files that are used again; what `left_off` tells of
+    the message journal need not be read. Whoever has read the
     messages says what becomes of transactions that have no end. Raises OSError, UnknownVersion and
     WriteFailed.
     """
@@ -161,6 +164,7 @@ def open_journals(
         some_lost=some_lost,
         ends_unfinished=False,
         kept=kept[0],
+        left_off=left_off,
     )
     messages.drain()
     state = read_bindings()

@@ -281,6 +281,7 @@ class Taking:
             retention=make_retention(layout, settings, messages, self.clock),
             some_lost=opening.some_gone,
             kept=(self._kept(layout.journal_dir), self._kept(layout.bindings_dir)),
+            left_off=opening.left_off(),
         )
 
     def _kept(self, journal: Path) -> KeptDamage:

@@ -23,6 +23,7 @@ from journalfs.large.writing import BodyWriter
 from journalfs.limits import FOLLOW_INTERVAL_S, SETTLED_OPERATIONS
 from journalfs.store.api import Patience, QueuePath, Redriven, Usage
 from journalfs.store.core import Core
+from journalfs.store.index import IndexDescription, describe, with_ledger
 from journalfs.store.last_words import leave_words
 from journalfs.store.message import HEADER_PREFIX
 from journalfs.store.node_lock import NodeLock
@@ -703,6 +704,12 @@ class WritingStore(SelfReadingStore):
     async def follow_due(self) -> None:
         """Let go of what has to go since messages became due."""
         await self._leaving.became_due()
+
+    def _described(self) -> tuple[IndexDescription | None, bytes]:
+        description, writer = describe(self.core, self._page_parts), self.journals.messages
+        if description is None or not writer.is_settled:
+            return description, b""
+        return with_ledger(description, writer.ledger, writer.data)
 
     def save_index(self) -> None:
         """Without what waits in drafts: these say so themselves when the store is opened again."""
