@@ -112,8 +112,8 @@ def begun(store: WritingStore, asked: Asked, *, again: bool) -> Marked:
         return Marked(store.core, store.journals, found[1], found[0])
     now_ms = store.core.clock.now_ms()
     wanted = range_between(asked.begin, asked.end, now_ms)
-    bounds = wanted.from_ms, min(wanted.to_ms, now_ms + 1)
-    mark = Mark(asked.identity, *bounds, below_id=store.journals.ids.last + 1, words=asked.words)
+    below_id = store.journals.ids.last + 1
+    mark = Mark(asked.identity, wanted.from_ms, wanted.to_ms, below_id, words=asked.words)
     return Marked(store.core, store.journals, mark, None if found is None else found[0])
 
 
