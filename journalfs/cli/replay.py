@@ -75,6 +75,9 @@ def replay(
         click.echo(f"{one['address']}{SEPARATOR}{one['queue']}: {one['messages']} {went}")
     if before:
         click.echo(f"{before} had been replayed before this was called again", err=True)
+    if told["undecided"]:
+        said = "transactions are left out: no journal file near them says how they ended"
+        click.echo(f"{told['undecided']} {said}", err=True)
     if not queues and not before:
         click.echo("nothing of this range is in the history", err=True)
 

@@ -101,6 +101,8 @@ class Replayed:
     """How many went when this was begun earlier."""
     looked_at: set[QueuePath] = field(default_factory=set)
     """Queues that were there, and those of which there was anything."""
+    undecided: int = 0
+    """Transactions of which no file near them says how they ended: what they sent did not go."""
 
     def told(self) -> dict[str, object]:
         """For JSON."""
@@ -108,7 +110,7 @@ class Replayed:
             {"address": address, "queue": queue, "messages": count}
             for (address, queue), count in self.sent.items()
         ]
-        return {"queues": queues, "before": self.before}
+        return {"queues": queues, "before": self.before, "undecided": self.undecided}
 
     def count(self, chosen: Iterable[Chosen]) -> None:
         for one in chosen:
@@ -134,9 +136,9 @@ def _windows(kept: Kept, choice: Choice, after: Position) -> Iterator[Window]:
     compacted = [one for one in choice.taken if one.file.compacted]
     elsewhere = _elsewhere(compacted, kept.files)
     plain = [one for one in kept.files if not one.file.compacted]
-    for some, ids in zip(([one] for one in compacted), elsewhere, strict=True):
-        if _position(some[0].file) > after:
-            yield _window(replace(choice, taken=some, later=(), left_out=ids))
+    for at, (one, ids) in enumerate(zip(compacted, elsewhere, strict=True), 1):
+        if _position(one.file) > after:
+            yield _window(replace(choice, taken=[one], later=[*compacted[at:], *plain], left_out=ids))
     left = [one for one in choice.taken if not one.file.compacted and _position(one.file) > after]
     for piece in _pieces(left):
         yield _window(replace(choice, taken=piece, later=plain[plain.index(piece[-1]) + 1 :]))
@@ -196,6 +198,7 @@ async def chosen_of(store: HistoryStore, asked: Asked, replayed: Replayed) -> li
     """Each message once, if all go to one queue, else once for each queue that it was in."""
     found: list[Chosen] = []
     seen: set[int] = set()
+    replayed.undecided += store.loader.undecided
     for queue in store.queues():
         path = (queue.model.address, queue.name)
         replayed.looked_at.add(path)

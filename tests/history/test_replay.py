@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from tests.history.test_reading import body_and_time, lines_of
 from tests.tools.crash_copy import copy_as_left
 
 INTO_DLQ = Asked(sources=("payments",), target=("DLQ", "DLQ"))
+ITS_OWN = {"id", "address", "queue", "deliveryCount", "userId"}
 PROPERTIES = {"_AMQ_ORIG_QUEUE", "_AMQ_ORIG_ADDRESS", "_AMQ_ORIG_MESSAGE_ID"}
 
 
@@ -124,6 +126,52 @@ def test_by_selector_and_range_into_their_own_queues(root: Path) -> None:
     ]
     assert len(again) == 10
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "left_out", "undecided"),
+    [
+        ("transactions", {"tx.paged"}, 2),  # its pages are in no journal; two are prepared
+        ("amqp-exotic", set(), 0),  # few say when they were sent
+        ("compacted", set(), 0),  # transactions that were open then
+        ("orders-basic", {"last.values", "ring"}, 0),  # these have the last ones only
+        pytest.param("killed", set(), 0, marks=pytest.mark.long),
+        pytest.param("amqp-mqtt-stomp-openwire", {"$sys.mqtt.sessions"}, 0, marks=pytest.mark.long),
+    ],
+)
+def test_whatever_is_there_comes_once_more(
+    name: str, left_out: set[str], undecided: int, store_copy: Callable[[str], Path]
+) -> None:
+    """As it is, from a journal that nothing was kept of beside itself; nothing that was rolled back does."""
+    root = store_copy(name) / "data"
+    (root / "history").mkdir()
+    kept = 'journal-retention-directory = "history"\njournal-retention-max-bytes = 100000000\n'
+    (root / "journalfs.toml").write_text(kept)
+    before = _all(root)
+    replayed = done(root, Asked(sources=tuple({address for address, _ in before} - left_out)))
+    there = {path: lines for path, lines in _all(root).items() if path[0] not in left_out}
+    again = {path: lines - before.get(path, Counter()) for path, lines in there.items()}
+    assert replayed.undecided == undecided
+    assert {path: lines.total() for path, lines in again.items() if lines} == replayed.sent
+    for path, lines in again.items():
+        assert not before.get(path, Counter()) - lines, path
+        assert not [one for one in lines if "rolled" in one]
+
+
+def _all(root: Path) -> dict[tuple[str, str], Counter[str]]:
+    """All that is live by queue, without what is another's when it was sent again."""
+    store = open_store(root)
+    try:
+        return {
+            (address.name, queue.name): Counter(
+                json.dumps({key: value for key, value in line.items() if key not in ITS_OWN}, sort_keys=True)
+                for line in lines_of(store, address.name, queue.name)
+            )
+            for address in store.addresses()
+            for queue in address.queues()
+        }
+    finally:
+        store.close()
 
 
 def refused(root: Path, *words: str) -> str:
