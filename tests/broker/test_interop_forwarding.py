@@ -18,7 +18,8 @@ from tests.broker.instance import Broker
 from tests.broker.polling import eventually
 from tests.broker.settings import BrokerSettings
 from tests.broker.test_interop import new_instance
-from tests.broker.writing import complaints, lines_in, publish, take, write_in
+from tests.broker.writing import complaints, lines_in, make_queues, publish, queue_in, take, write_in
+from tests.cli.running import journalfs
 from tests.reference.amqp import Sections
 
 VALUE = {"section": "value", "value": {"t": "string", "v": "amqp"}}
@@ -254,3 +255,29 @@ def test_what_goes_back_is_what_a_broker_sends_back(artemis_home: Path, tmp_path
         assert len(take(client, "dies", len(lines))) == len(lines)
         ours.stop()
     assert "AMQ222" not in ours.log
+
+
+@pytest.mark.long
+@pytest.mark.rule("S-230")
+def test_a_broker_drains_100_000_that_were_sent_back(artemis_home: Path, tmp_path: Path) -> None:
+    """By the command, which gives the queue as many as a client then gets, each once and none left."""
+    count, batch = 100_000, 10_000
+    ours = new_instance(tmp_path / "ours", "NIO", message_expiry_scan_period_ms=-1)
+
+    async def prepare(store: WritingStore) -> None:
+        await make_queues(store, "dies")
+        content = "".join(f"{number} {'x' * 200}\n" for number in range(count)).encode()
+        await publish(store, "dies", "dies", "in.txt", content)
+        ids = queue_in(store, "dies").message_ids(".all.jsonl")
+        assert await store.send_to_dead_letters(("dies", "dies"), ids) == count
+
+    write_in(ours.root, prepare)
+    done = journalfs("dlq", "redrive", ours.root, "DLQ::DLQ")
+    assert done.stdout == f"DLQ::DLQ: {count} sent back to dies::dies\n", done.stderr
+    with ours, CoreClient(ours.port) as client:
+        assert complaints(ours.log) == []
+        assert (client.message_count("dies"), client.message_count("DLQ")) == (count, 0)
+        taken = [one for _ in range(0, count, batch) for one in client.consume_many("dies", batch)]
+        assert len({*taken}) == count
+        assert client.message_count("dies") == 0
+        ours.stop()
