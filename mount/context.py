@@ -19,6 +19,7 @@ from journalfs.store.api import (
     Store,
     WritableStore,
 )
+from journalfs_mount.believed import Believed
 from journalfs_mount.caching import Caching, caching_for
 from journalfs_mount.detached import Detachment
 from journalfs_mount.endings import Endings
@@ -64,6 +65,7 @@ class MountContext:
         "_slots_given",
         "_snapshots",
         "_staging",
+        "believed",
         "brings_back",
         "caching",
         "detachment",
@@ -125,13 +127,13 @@ class MountContext:
             self.caching = replace(self.caching, name_s=0.0, directory_attributes_s=0.0)
         self.present = Presenter(options, store.hidden_bits, mounted_ns=report.started_ms * 1_000_000)
         self.kept_permissions: KeptPermissions = store.permissions if of is None else of.kept_permissions
+        self.believed = Believed()
         self.publications = Publications()
         self.shares: Shares = Shares(store.user_limits()) if of is None else of.shares
         self.shares.tell = report.refused
         self.staged_room = StagedRoom(store.user_limits().get(SETTING, -1), self.shares, self.staging)
         self.interruptions = Interruptions(self.shares)
-        self.detachment = Detachment()
-        self.endings = Endings()
+        self.detachment, self.endings = Detachment(), Endings()
         self.written = WrittenNames()
         self.without_tail: dict[QueuePath, Hashable] = {}
         """Queues that this mount made, whose tail is not there, and the version of their content then."""

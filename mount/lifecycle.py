@@ -120,6 +120,9 @@ class _Mount:
             try:
                 opened = fuse_descriptors() - before
                 self._context.interruptions.connected = partial(is_connected, frozenset(opened))
+                if len(opened) == 1 and not self._context.read_only:
+                    self._store.changes.leaving_told(self._context.believed.left)
+                    self._context.believed.begin(*opened)
                 self._choose_loop(opened)
                 trio.lowlevel.add_instrument(self._watch)
                 async with trio.open_nursery() as nursery:
@@ -130,6 +133,7 @@ class _Mount:
                     nursery.start_soon(self._context.interruptions.run)
                     nursery.start_soon(self._context.detachment.run)
                     nursery.start_soon(self.operations.notify)
+                    nursery.start_soon(self._context.believed.run)
                     nursery.start_soon(self._context.endings.run)
                     if not self._context.read_only:
                         nursery.start_soon(self._context.staging().run)
@@ -147,6 +151,7 @@ class _Mount:
                     nursery.cancel_scope.cancel()
             finally:
                 trio.lowlevel.remove_instrument(self._watch)
+                self._context.believed.end()
                 if self._fast is not None:
                     self._fast.uninstall()
                 if self._front is not None:

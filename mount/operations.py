@@ -76,6 +76,8 @@ LOOKS: Final = frozenset(
 """Requests that change nothing, or say themselves that they do: nothing else that was answered is otherwise
 after them.
 """
+PUBLISHES: Final = frozenset(("create", "write", "fsync"))
+"""Those after which no message is gone by itself: where others go for them, the store tells."""
 GIVEN_NAMES_S: Final = 0.5
 """How long a name is found that messages kept when they were moved, to replace nothing: `mv` of several looks
 for each at once.
@@ -128,6 +130,8 @@ class Operations(pyfuse3.Operations):
         self.begun += 1
         if request not in LOOKS:
             self._changes()
+            if request not in PUBLISHES:
+                self._context.believed.left()
         self._requests[request] += 1
         self._latest = request, of
 

@@ -227,6 +227,9 @@ class Waking(Protocol):
     def watched_by(self, watcher: Watcher) -> None:
         """It is told of each change before anybody else is."""
 
+    def leaving_told(self, told: Callable[[], None]) -> None:
+        """The same, of changes with which messages may have left."""
+
     @property
     def count(self) -> int:
         """Changes so far."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import trio
 
     from journalfs.store.api import Watcher
@@ -15,16 +17,26 @@ class Changes:
     nothing that happens in between is missed.
     """
 
-    __slots__ = ("_waiting", "_watcher", "count")
+    __slots__ = ("_leaving", "_waiting", "_watcher", "count")
 
     def __init__(self) -> None:
         self.count = 0
         self._waiting: trio.Event | None = None
         self._watcher: Watcher | None = None
+        self._leaving: Callable[[], None] = lambda: None
 
     def watched_by(self, watcher: Watcher) -> None:
         """It is told of each change before anybody else is."""
         self._watcher = watcher
+
+    def leaving_told(self, told: Callable[[], None]) -> None:
+        """It is told of changes with which messages may have left, before anybody else is."""
+        self._leaving = told
+
+    def left(self) -> None:
+        """Messages may have left the queues they were in."""
+        self._leaving()
+        self.ring()
 
     def begin(self) -> None:
         """Something is about to be shown otherwise, for which nobody has to be woken."""

@@ -179,6 +179,10 @@ class MessagesDirectory(Directory):
     def snapshot(self) -> Snapshot:
         return MessageSnapshot(self, self._view_directory.view().listing(), self.slot())
 
+    def left_count(self) -> int:
+        """As of when names in it are there; -1 where they go with more than their messages."""
+        return self.context.believed.left_count if self._view_directory.keeps_parts else -1
+
     def slot(self) -> int:
         """The queue's slot; from here on its messages' numbers can be taken apart."""
         return self.context.slot_of(self._view_directory.queue(), self._view_directory.address_name)
@@ -199,12 +203,13 @@ class MessagesDirectory(Directory):
 class MessageSnapshot:
     """A listing without an object for any message: numbers, sizes and times come from the view's arrays."""
 
-    __slots__ = ("_directory", "_listing", "_slot")
+    __slots__ = ("_directory", "_left_count", "_listing", "_slot")
 
     def __init__(self, directory: MessagesDirectory, listing: Listing, slot: int) -> None:
         self._directory = directory
         self._listing = listing
         self._slot = slot
+        self._left_count = directory.left_count()
 
     def reply(self, token: ReaddirToken, start: int) -> None:
         directory, listing = self._directory, self._listing
@@ -212,6 +217,7 @@ class MessageSnapshot:
             return
         present, nodes = directory.context.present.file, directory.context.nodes
         caching, given = directory.context.caching, directory.permissions()
+        name_s = caching.listed_message_s or directory.context.believed.name_s(self._left_count)
         for place in range(max(start - DOTS, 0), len(listing)):
             message_id = listing.message_id(place)
             inode = message_inode(self._slot, message_id)
@@ -223,7 +229,7 @@ class MessageSnapshot:
                 inode,
                 size_bytes=listing.size_bytes(place),
                 mtime_ns=listing.mtime_ns(place),
-                name_s=caching.listed_message_s,
+                name_s=name_s,
                 attributes_s=caching.content_attributes_s,
                 given=given,
             )

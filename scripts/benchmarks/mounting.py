@@ -91,10 +91,12 @@ def against_broker(context: Context, *, writing: bool = False) -> None:
 
 def listing(context: Context) -> None:
     """`ls` of all messages against the same names on disk and in the minimal filesystem."""
-    for name, goal in (("hundred", Goal("journalfs", "at most", 1.0)), ("million", None)):
+    second, even = Goal("journalfs", "at most", 1.0), Goal("ratio", "at most", 1.0)
+    goals = {("hundred", False, "-U"): second, ("hundred", True, "-l"): even}
+    for name, writing in (("hundred", False), ("hundred", True), ("million", False)):
         count = context.messages(name)
         files = context.work / f"files-{name}"
-        with context.mounted(name) as mounted, minimal(context, 1, count) as plain:
+        with context.mounted(name, writing=writing) as mounted, minimal(context, 1, count) as plain:
             directory = mounted.path / QUEUE / ".messages"
             names = os.listdir(directory)
             assert len(names) == count, f"{len(names)} of {count} messages are listed"
@@ -110,19 +112,20 @@ def listing(context: Context) -> None:
             for flag, what in (("-U", "ls -U"), ("-l", "ls -l")):
                 context.take(
                     Case(
-                        f"ls{flag}-{name}",
+                        f"ls{flag}-{name}{'-writing' * writing}",
                         "Mount",
-                        f"`{what}` of {count:,} messages",
+                        f"`{what}` of {count:,} messages{', for writing' * writing}",
                         "s",
                         "lower",
                         {side: _timed_ls(path, flag) for side, path in sides.items()},
-                        against="C filesystem",
-                        goal=goal if flag == "-U" else None,
+                        against="disk" if writing else "C filesystem",
+                        goal=goals.get((name, writing, flag)),
                         note="the kernel forgets names before each." if can_drop_caches() else "",
                         warm_up_rounds=0,
                     )
                 )
-            _daemon_memory(context, name, mounted, count)
+            if not writing:
+                _daemon_memory(context, name, mounted, count)
 
 
 def _daemon_memory(context: Context, name: str, mounted: Mounted, count: int) -> None:

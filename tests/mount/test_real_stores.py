@@ -85,7 +85,7 @@ def test_everything_under_the_control_directory_can_be_read(mounted: Path) -> No
             content = Path(directory, name).read_bytes()
             # What the mount counts and how long its turns take changes meanwhile.
             assert (
-                name in ("mount.json", "status.json", "events.jsonl")
+                name in ("mount.json", "status.json", "events.jsonl", "metrics")
                 or len(content) == Path(directory, name).stat().st_size
             )
             read += len(content)

@@ -36,6 +36,7 @@ MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/store/permissions.py": "keeps what was said of who may do what",
     "mount/launch.py": "detaches the serving process and tells the waiting one that the mount answers",
     "mount/makers.py": "reads which run of the system this is",
+    "mount/believed.py": "tells the kernel to ask again, through the mount's own descriptor",
     "mount/lifecycle.py": "raises the kernel's read-ahead",
     "journalfs/cli/dlq.py": "moves messages in a mount, as any program does, and reads its events",
     "journalfs/exchange/importing.py": "reads the file that is imported",

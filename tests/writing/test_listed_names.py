@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,58 @@ def test_names_of_tails_outlive_the_mount(tmp_path: Path) -> None:
         assert {*map(str, range(1, 70_001)), "x"} <= {*found} <= {*map(str, range(1, 70_001)), "x", "later"}
         assert len(found) == len({*found})
         assert "later still" in shell("cat a/a/*.jsonl", mount.path)
+
+
+TEXTS = [f"text {number}" for number in range(200)]
+
+
+def lookups(address: Address) -> int:
+    found: int = address.mount.control("mount.json")["requests"]["lookup"]
+    return found
+
+
+@pytest.mark.rule("S-288")
+def test_a_list_of_messages_asks_for_none_of_them_again(address: Address) -> None:
+    publish(address, *TEXTS)
+    messages = address.first.path / ".messages"
+    before = lookups(address)
+    assert len(shell("ls -l", messages).splitlines()) == len(TEXTS) + 1
+    # Published meanwhile: what is there stays.
+    shell("ls -l > /dev/null; echo more >> ../../in.txt; ls -l > /dev/null", messages)
+    assert lookups(address) - before < len(TEXTS) / 2
+
+
+@pytest.mark.rule("S-288")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm '{first}/.where/AMQPriority > 0/.all.jsonl'",
+        "rm {first}/.all.jsonl",
+        "mv {first}/.all.jsonl {second}/",
+        'head -n {count} {first}/.take > /dev/null; until [ -z "$(ls {first}/.messages)" ]; do :; done',
+        "setfattr -n user.journalfs.ring-size -v 1 {first}; seq 5 >> {first}/in.txt; "
+        "until [ $(ls {first}/.messages | wc -l) = 1 ]; do :; done",
+        "mkdir {transaction}; mv {first}/.all.jsonl {transaction}/x",
+    ],
+)
+def test_what_left_by_another_way_is_gone_at_once(address: Address, command: str) -> None:
+    publish(address, *TEXTS)
+    messages = address.first.path / ".messages"
+    listing = os.scandir(messages)
+    with listing:
+        begun = next(listing).name
+        with os.scandir(messages) as entries:
+            names = [entry.name for entry in entries if entry.stat().st_size]
+        assert (names[0], len(names)) == (begun, len(TEXTS))
+        facts = {
+            "first": address.first.path,
+            "second": address.second.path,
+            "count": len(names),
+            "transaction": address.mount.path / ".journalfs/transactions" / address.name,
+        }
+        shell(command.format(**facts), address.path)
+        assert [name for name in names if (messages / name).exists()] == []
+        # A list that was begun before goes on as it was begun, and nobody believes it.
+        rest = [entry.name for entry in listing]
+    assert set(rest) <= set(names)
+    assert [name for name in rest if (messages / name).exists()] == []

@@ -231,6 +231,7 @@ class Deliveries:
         self.hold(chosen)
         self.core.in_delivery.aside.put(chosen.queue, ids, _pages(chosen))
         keep_aside(chosen.content.state, chosen.content.slot, ids, aside=True)
+        self.core.changes.left()
 
     def show_again(self, chosen: Chosen) -> None:
         """What was kept aside is in sight, and nobody's."""

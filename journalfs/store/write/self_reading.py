@@ -98,7 +98,7 @@ class SelfReadingStore(JournalStore):
         await self._told(self.journals.messages.durable(position))
         await self.show()
 
-    async def settled_unbroken(self, position: Position) -> None:
+    async def settled_unbroken(self, position: Position, *, only_adds: bool) -> None:
         """The same for who must not be cancelled; a lone publisher does not go through the scheduler."""
         self._unsealed = True
         writer = self.journals.messages
@@ -107,7 +107,7 @@ class SelfReadingStore(JournalStore):
             await unbroken(self.show)
         else:
             self._unsealed = True
-            self._show_to_who_looks()
+            self._show_to_who_looks(only_adds=only_adds)
 
     async def show(self) -> None:
         """Something is durable that was not before: whoever looks sees it."""
@@ -115,16 +115,19 @@ class SelfReadingStore(JournalStore):
         await self._reading_anew.nobodys()
         if self.journals.messages.upkeep.compacting:
             await self._catch_up()
-            self.core.changes.ring()
+            self.core.changes.left()
         else:
             self._show_to_who_looks()
 
-    def _show_to_who_looks(self) -> None:
+    def _show_to_who_looks(self, *, only_adds: bool = False) -> None:
         """Whoever looks first takes it over; most of what is published nobody looks at within the moment."""
         if self.core.behind is None:
             self.core.behind = self._take_over_now
             self._behind_since_bytes = self.journals.messages.committer.counts.bytes_written
-        self.core.changes.ring()
+        if only_adds:
+            self.core.changes.ring()
+        else:
+            self.core.changes.left()
 
     async def _told(self, waiting: Awaitable[None]) -> None:
         """Wait for something to be durable; an event says if it cannot be."""

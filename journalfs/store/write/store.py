@@ -381,7 +381,7 @@ class WritingStore(SelfReadingStore):
         writer, position = self.journals.messages, published.position
         waits = self.sync is not SyncMode.CLOSE and writer.waits(transactional=published.transactional)
         if whole or waits:
-            await self.settled_unbroken(position)
+            await self.settled_unbroken(position, only_adds=not self._removing.has_replaced)
         elif writer.committer.reached_position >= position:
             await unbroken(self.show)
 
@@ -544,6 +544,7 @@ class WritingStore(SelfReadingStore):
         """Clear away what left since others came."""
         if self._removing.has_replaced:
             self._removing.clear_replaced()
+            self.core.changes.left()
             self.admission.look_again()
 
     def _queue(self, path: QueuePath) -> StoreQueue:

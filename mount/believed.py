@@ -1,0 +1,93 @@
+"""What the kernel was told and believes until something goes.
+
+A mount for writing lets it believe the names of messages that it listed, so that `ls -l` does not ask for
+each of them again. When a message leaves, one notice has the kernel ask for all of them. Unlike those for
+single names it takes no lock, so nobody waits for it (FUSE_NOTIFY_INC_EPOCH, Linux 6.16).
+
+The kernel enters what was listed a moment after it was told. What left within that moment would be entered
+as if it was there, so the notice is given again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+from time import monotonic
+from typing import Final
+
+import trio
+
+log = logging.getLogger("journalfs.mount")
+
+BELIEVED_S: Final = 10.0
+"""What `ls -l` of a million messages takes."""
+
+AGAIN_S: Final = (0.002, 0.02, 0.2)
+"""Pauses before the notice is given again, where something was listed shortly before a message left."""
+
+SHORTLY_S: Final = 1.0
+
+_NOTICE: Final = struct.pack("=IiQ", 16, 8, 0)
+"""fuse_out_header: its length, FUSE_NOTIFY_INC_EPOCH, no request."""
+
+
+class Believed:
+    """What one mount told its kernel."""
+
+    __slots__ = ("_entering", "_fuse_fd", "_given_s", "_live", "left_count")
+
+    def __init__(self) -> None:
+        self._fuse_fd = -1
+        self._live = False
+        """Something may be believed."""
+        self._given_s = -SHORTLY_S
+        self._entering = trio.Event()
+        self.left_count = 0
+        """How often something may have left."""
+
+    def begin(self, fuse_fd: int) -> None:
+        """Use this descriptor, where the kernel knows the notice."""
+        self._fuse_fd = fuse_fd
+        self._notify()
+
+    def end(self) -> None:
+        """The descriptor is about to be closed."""
+        self._fuse_fd = -1
+
+    def name_s(self, left_count: int) -> float:
+        """How long a name may be believed that was there as of `left_count`."""
+        if self._fuse_fd < 0 or left_count != self.left_count:
+            return 0.0
+        self._live = True
+        self._given_s = monotonic()
+        return BELIEVED_S
+
+    def left(self) -> None:
+        """Something may have left, or is about to: when this returns, the kernel asks."""
+        self.left_count += 1
+        if not self._live:
+            return
+        self._live = False
+        self._notify()
+        if monotonic() - self._given_s < SHORTLY_S:
+            self._entering.set()
+
+    async def run(self) -> None:
+        """Give notices again, until cancelled."""
+        while True:
+            await self._entering.wait()
+            self._entering = trio.Event()
+            for pause_s in AGAIN_S:
+                await trio.sleep(pause_s)
+                self._notify()
+
+    def _notify(self) -> None:
+        if self._fuse_fd < 0:
+            return
+        try:
+            os.write(self._fuse_fd, _NOTICE)
+        except OSError as error:
+            # A kernel without it, or a mount that is over: nothing is to be believed any more.
+            log.debug("the kernel asks for each name again: %s", error)
+            self._fuse_fd = -1
