@@ -81,6 +81,8 @@ class FastWait(trio.abc.Instrument):
         """Called when one was read that none was called for: somebody is interrupted, as a rule."""
         self.broken_off: Callable[[], None] = lambda: None
         """Called when a task of the request loop ends, as all of them do when the mount does."""
+        self.rests: Callable[[], None] = lambda: None
+        """Called before each wait."""
         self._expected = -1
 
     @classmethod
@@ -221,6 +223,7 @@ class FastWait(trio.abc.Instrument):
                 self._yielded = now
                 await trio.lowlevel.checkpoint()
                 continue
+            self.rests()
             is_idle = not runnable and not self._gatherers
             # Awake for a moment in a burst, then asleep.
             if wait(0, burst=is_idle) or (is_idle and wait(_sleep_ns(), burst=False)):

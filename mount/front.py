@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any, Final
 
@@ -22,10 +22,10 @@ SHADOW: Final = "JOURNALFS_FRONT_SHADOW"
 """For tests: nothing is answered in C, but all that could be is compared with what Python answers."""
 
 _NAMES: Final = (
-    *("getattr", "lookup", "missing", "read", "flush", "unknown", "revoked", "releasing", "other"),
-    *("by_spare", "revokes", "compared", "differed"),
+    *("getattr", "lookup", "missing", "open", "read", "flush", "release"),
+    *("unknown", "revoked", "releasing", "other", "by_spare", "revokes", "compared", "differed"),
 )
-_HOT: Final = ("getattr", "lookup", "missing", "read", "flush")
+_RETURNED_MAX: Final = 64
 _LOADED: Final[list[ModuleType]] = []
 
 
@@ -110,6 +110,13 @@ class Front:
         """
         self._lib.jfs_front_keep(2 if lacks else 1)
 
+    def returned(self) -> Sequence[int]:
+        """Handles of files that nobody has open, and that are not kept so any more: they are to be closed."""
+        if not self._state.returned:
+            return ()
+        handles = self._ffi.new("uint64_t[]", _RETURNED_MAX)
+        return list(handles[0 : self._lib.jfs_front_returned(handles, _RETURNED_MAX)])
+
     def opened(self, handle: int, *, flushes: bool) -> None:
         """An open file whose content never changes; `flushes`: closing it has no effect that anybody sees."""
         self._lib.jfs_front_opened(handle, flushes)
@@ -132,6 +139,5 @@ class Front:
         return {
             "getattr": counts["getattr"],
             "lookup": counts["lookup"] + counts["missing"],
-            "read": counts["read"],
-            "flush": counts["flush"],
+            **{name: counts[name] for name in ("open", "read", "flush", "release")},
         }

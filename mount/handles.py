@@ -50,6 +50,11 @@ class HandleTable(Generic[Opened]):
         self._owners[number] = owner
         return number
 
+    def has_room(self, owner: int) -> bool:
+        """Whether one more of a user's is taken."""
+        is_left = len(self._opened) < self._shares.room(self._max, owner)
+        return is_left and self._shares.allows(Share.OPEN, owner)
+
     def owner(self, number: int) -> int:
         """The user who opened it."""
         return self._owners.get(number, 0)

@@ -190,6 +190,7 @@ class _Mount:
         self._fast = fast
         if self._front is not None and self._options.front == "on":
             self.operations.front = self._front
+            fast.rests = self.operations.close_returned
             # A request that only looks may find that a broker changed the store.
             self._store.changes.watched_by(self._front)
         self._notice_signals(fast)

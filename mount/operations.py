@@ -144,6 +144,15 @@ class Operations(pyfuse3.Operations):
         """What was answered may be otherwise from here on."""
         if self.front is not None:
             self.front.revoke()
+            self.close_returned()
+
+    def close_returned(self) -> None:
+        """Close what the front kept open for who would open it next, and does not any more."""
+        while self.front is not None and (handles := self.front.returned()):
+            for handle in handles:
+                opened = self._files.remove(handle)
+                if opened is not None:
+                    opened.source.close()
 
     def _done_with(self, opened: OpenedFile) -> None:
         """Something is done with an open file: all but plain reading may change what others see."""
@@ -292,6 +301,8 @@ class Operations(pyfuse3.Operations):
             if self.front is not None and isinstance(node, PartFile):
                 opened.in_front = True
                 self.front.opened(info.fh, flushes=not self._context.read_only)
+                if node.steady and node.selection is None:
+                    self.front.keep()
             return info
         self._changes()
         with self._context.noted(node.path):
@@ -652,6 +663,8 @@ class Operations(pyfuse3.Operations):
 
     async def _handle(self, opened: OpenedFile, ctx: RequestContext) -> FileInfo:
         opened.opened_by(ctx.pid)
+        if not self._files.has_room(ctx.uid):
+            self._changes()  # what the front keeps open for others counts as well
         try:
             handle = self._files.add(opened, ctx.uid)
         except FUSEError:

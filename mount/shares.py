@@ -58,11 +58,15 @@ class Shares:
     def is_limited(self, user: int) -> bool:
         return user not in self._unlimited
 
+    def allows(self, share: Share, user: int) -> bool:
+        """Whether one more may be `user`'s."""
+        allowed = self._max.get(share)
+        return allowed is None or user in self._unlimited or self._held[share][user] < allowed
+
     def take(self, share: Share, user: int) -> None:
         """One more is `user`'s, until `give_back`. Refused when its share is spent."""
         held = self._held[share]
-        allowed = self._max.get(share)
-        if allowed is not None and user not in self._unlimited and held[user] >= allowed:
+        if not self.allows(share, user):
             self.tell(str(share), f"user {user} has {held[user]} of these, and it allows no more")
             raise refuse(_ERRNO[share])
         held[user] += 1

@@ -145,16 +145,25 @@ static int answered(const struct fuse_in_header *in, const uint8_t *arguments, s
     if (write_answer(in->unique, &found)) {
         ++*found.counter;
         if (found.counted) front_count_lookup(found.counted);
+        if (found.opens) front_unpark(found.opens);
     }
     return 1; /* where it could not be written, who asked does not wait any more */
 }
 
-static void note_release(const struct fuse_in_header *in, const uint8_t *arguments, size_t bytes) {
-    if (bytes < sizeof(struct fuse_release_in)) return;
+/* 1: answered. */
+static int note_release(const struct fuse_in_header *in, const uint8_t *arguments, size_t bytes) {
+    if (bytes < sizeof(struct fuse_release_in)) return 0;
     const uint64_t handle = ((const struct fuse_release_in *)(const void *)arguments)->fh;
     if (front_is_opened(handle)) {
+        upset();
+        if (front_park(handle)) {
+            const answer nothing = {0};
+            write_answer(in->unique, &nothing);
+            front.counts.release++;
+            return 1;
+        }
         front_released(handle);
-        return;
+        return 0;
     }
     if (front.releases == releases_room) {
         releases_room = releases_room ? 2 * releases_room : 64;
@@ -162,6 +171,7 @@ static void note_release(const struct fuse_in_header *in, const uint8_t *argumen
         if (!releases) abort(); /* a lost one would show what was before it was published */
     }
     releases[front.releases++] = in->unique;
+    return 0;
 }
 
 static int taken(block *read) {
@@ -174,8 +184,7 @@ static int taken(block *read) {
     case FUSE_BATCH_FORGET:
         return front_forget(in, arguments, bytes);
     case FUSE_RELEASE:
-        note_release(in, arguments, bytes);
-        return 0;
+        return note_release(in, arguments, bytes);
     }
     if (front.hot) return answered(in, arguments, bytes);
     front.counts.other++;
@@ -211,9 +220,9 @@ static int read_one(void) {
 static void remember(const block *handed) {
     const struct fuse_in_header *in = (const void *)handed->content;
     at_hand = in->unique;
-    if (!front.hot || (in->opcode != FUSE_GETATTR && in->opcode != FUSE_LOOKUP)) return;
+    if (!front.hot || (in->opcode != FUSE_GETATTR && in->opcode != FUSE_LOOKUP && in->opcode != FUSE_OPEN)) return;
     asked *place = &given[in->unique >> 1 & (ASKED - 1)];
-    *place = (asked){.unique = in->unique, .nodeid = in->nodeid, .epoch = front.epoch, .opcode = in->opcode};
+    *place = (asked){in->unique, in->nodeid, front.epoch, in->opcode, in->uid, ""};
     const size_t bytes = handed->bytes - sizeof *in;
     if (in->opcode == FUSE_LOOKUP && bytes && bytes <= NAME_MAX_BYTES && !handed->content[handed->bytes - 1])
         memcpy(place->name, in + 1, bytes);
@@ -488,6 +497,7 @@ void jfs_front_revoke(void) {
     front.epoch++;
     front.kept = 0;
     front.counts.revokes++;
+    front_return_parked();
     __atomic_store_n(&front.state.live, 0, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&front.device);
 }

@@ -21,7 +21,7 @@ typedef struct block { /* one request, as it was read */
 
 typedef struct { /* a request that was handed on, by which its answer is known again */
     uint64_t unique, nodeid, epoch;
-    uint32_t opcode;
+    uint32_t opcode, uid;
     char name[NAME_MAX_BYTES];
 } asked;
 
@@ -32,10 +32,13 @@ typedef struct { /* what C would have answered, in shadow mode */
     uint8_t *content;
 } expected;
 
+typedef struct handle_row handle_row;
+
 typedef struct {
     int32_t error;
     uint32_t bytes;
     const uint8_t *content;
+    handle_row *opens; /* what nobody has open while it is not answered */
     uint64_t counted; /* the node that the kernel knows once more */
     uint64_t *counter;
 } answer;
@@ -61,6 +64,9 @@ int front_find(const struct fuse_in_header *in, const uint8_t *arguments, size_t
 void front_count_lookup(uint64_t nodeid);
 int front_forget(const struct fuse_in_header *in, uint8_t *arguments, size_t bytes);
 int front_is_opened(uint64_t handle);
+void front_unpark(handle_row *row);
+int front_park(uint64_t handle);
+void front_return_parked(void);
 void front_released(uint64_t handle);
 void front_keep_answer(const asked *of, int32_t error, const uint8_t *content, size_t bytes, int lacks);
 void front_drop_one(uint64_t random);

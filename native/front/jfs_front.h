@@ -20,7 +20,7 @@ enum {
 };
 
 typedef struct {
-    uint64_t getattr, lookup, missing, read, flush; /* answered in C */
+    uint64_t getattr, lookup, missing, open, read, flush, release; /* answered in C */
     uint64_t unknown;   /* could have been, but nobody had asked before */
     uint64_t revoked;   /* something may have changed since */
     uint64_t releasing; /* a file that was written is being closed */
@@ -32,7 +32,8 @@ typedef struct {
 } jfs_front_counts;
 
 typedef struct {
-    uint32_t live; /* something is kept, or may be by the next answer: a change has to revoke */
+    uint32_t live;     /* something is kept, or may be by the next answer: a change has to revoke */
+    uint32_t returned; /* so many handles wait to be closed: `jfs_front_returned` */
 } jfs_front_state;
 
 /* The next session that libfuse mounts in this process is taken over. */
@@ -61,6 +62,9 @@ void jfs_front_revoke(void);
 
 /* What is answered next, to the request that was handed on last, may be kept. */
 void jfs_front_keep(int how);
+
+/* Handles that were kept open for who would open the same file next, and are not any more. Returns how many. */
+uint32_t jfs_front_returned(uint64_t *out, uint32_t room);
 
 /* An open file whose content never changes, and that nothing depends on. `flushes`: a flush of it does nothing. */
 void jfs_front_opened(uint64_t handle, int flushes);

@@ -5,13 +5,22 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "front_internal.h"
 
-enum { NODES = 1 << 14, NAMES = 1 << 14, WAYS = 4, COUNTS = 1 << 14, HANDLES = 1 << 10, CONTENT_MAX_BYTES = 64 << 20 };
+enum {
+    NODES = 1 << 14,
+    NAMES = 1 << 14,
+    WAYS = 4,
+    COUNTS = 1 << 14,
+    HANDLES = 1 << 10,
+    CONTENT_MAX_BYTES = 64 << 20,
+    PARKED_MAX = 64 /* files that nobody has open, kept so for who opens them next */
+};
 
 typedef struct {
     uint64_t nodeid;
@@ -33,19 +42,28 @@ typedef struct count_row {
     uint64_t nodeid, lookups;
 } count_row;
 
-typedef struct handle_row {
+struct handle_row {
     struct handle_row *next;
     uint64_t handle, offset, bytes;
     uint8_t *content;
-    int ends, flushes;
-} handle_row;
+    int ends, flushes, is_parked;
+    uint64_t nodeid, opened; /* as of this epoch Python would open the node for `uid` so, as `out` says */
+    uint32_t uid;
+    struct fuse_open_out out;
+};
 
 static node_row nodes[NODES];
 static name_row names[NAMES];
 static count_row *counts[COUNTS];
 static handle_row *handles[HANDLES];
 
+static handle_row *parked[PARKED_MAX]; /* as the last ones were released */
+static uint32_t parked_count;
+static uint64_t *returned;
+static uint32_t returned_room;
+
 static void drop_content(handle_row *row);
+static handle_row *handle_of(uint64_t handle);
 
 static uint64_t mixed(uint64_t number) {
     number = (number ^ number >> 31) * 0x9e3779b97f4a7c15u;
@@ -110,6 +128,17 @@ void front_keep_answer(const asked *of, int32_t error, const uint8_t *content, s
         row->attributes = front.epoch;
         return;
     }
+    if (of->opcode == FUSE_OPEN) {
+        if (error || bytes != sizeof(struct fuse_open_out)) return;
+        const struct fuse_open_out *out = (const void *)content;
+        handle_row *opened = handle_of(out->fh);
+        if (!opened) return;
+        opened->out = *out;
+        opened->nodeid = of->nodeid;
+        opened->uid = of->uid;
+        opened->opened = front.epoch;
+        return;
+    }
     if (of->opcode != FUSE_LOOKUP || !of->name[0]) return;
     if (error == 0 ? bytes != sizeof(struct fuse_entry_out) : error != -ENOENT) return;
     name_row *row = place_for_name(of->nodeid, of->name);
@@ -130,7 +159,9 @@ void front_drop_one(uint64_t random) {
     node->known = node->attributes = node->lacks = 0;
     names[hash / NODES % NAMES].epoch = 0;
     handle_row *handle = handles[hash % HANDLES];
-    if (handle) drop_content(handle);
+    if (!handle) return;
+    drop_content(handle);
+    handle->opened = 0;
 }
 
 static int find_attributes(uint64_t nodeid, answer *found) {
@@ -235,7 +266,9 @@ void jfs_front_opened(uint64_t handle, int flushes) {
     if (!row) return;
     pthread_mutex_lock(&front.device);
     handle_row **at = &handles[mixed(handle) % HANDLES];
-    *row = (handle_row){.next = *at, .handle = handle, .flushes = flushes};
+    row->next = *at;
+    row->handle = handle;
+    row->flushes = flushes;
     *at = row;
     front.handles++;
     pthread_mutex_unlock(&front.device);
@@ -268,12 +301,79 @@ void jfs_front_content(uint64_t handle, uint64_t offset, const uint8_t *bytes, u
     handle_row *row = handle_of(handle);
     if (row && front.counts.kept_bytes - row->bytes + count <= CONTENT_MAX_BYTES) {
         drop_content(row);
-        *row = (handle_row){row->next, handle, offset, count, content, ends, row->flushes};
+        row->offset = offset;
+        row->bytes = count;
+        row->content = content;
+        row->ends = ends;
         front.counts.kept_bytes += count;
         content = NULL;
     }
     pthread_mutex_unlock(&front.device);
     free(content);
+}
+
+/* -- files that are kept open -- */
+
+/* Python has it open, and is to close it. */
+static void give_back(handle_row *row) {
+    if (front.state.returned == returned_room) {
+        returned_room = returned_room ? 2 * returned_room : PARKED_MAX;
+        returned = realloc(returned, returned_room * sizeof *returned);
+        if (!returned) abort(); /* a lost one would never be closed */
+    }
+    returned[front.state.returned] = row->handle;
+    __atomic_store_n(&front.state.returned, front.state.returned + 1, __ATOMIC_SEQ_CST);
+    front_released(row->handle);
+}
+
+/* 1: its last user released it, and who opens the file next gets it. */
+int front_park(uint64_t handle) {
+    handle_row *row = handle_of(handle);
+    if (row->is_parked) return 1;
+    if (!front.hot || front.shadow || row->opened != front.epoch) return 0;
+    row->is_parked = 1;
+    if (parked_count == PARKED_MAX) {
+        give_back(parked[0]);
+        memmove(parked, parked + 1, --parked_count * sizeof *parked);
+    }
+    parked[parked_count++] = row;
+    return 1;
+}
+
+void front_unpark(handle_row *row) {
+    row->is_parked = 0;
+    for (uint32_t place = 0; place < parked_count; place++)
+        if (parked[place] == row) {
+            memmove(parked + place, parked + place + 1, (--parked_count - place) * sizeof *parked);
+            return;
+        }
+}
+
+void front_return_parked(void) {
+    while (parked_count) give_back(parked[--parked_count]);
+}
+
+uint32_t jfs_front_returned(uint64_t *out, uint32_t room) {
+    pthread_mutex_lock(&front.device);
+    const uint32_t left = front.state.returned, count = left < room ? left : room;
+    if (count) memcpy(out, returned + (left - count), count * sizeof *out);
+    __atomic_store_n(&front.state.returned, left - count, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&front.device);
+    return count;
+}
+
+static int find_opened(const struct fuse_in_header *in, const struct fuse_open_in *asked_for, answer *found) {
+    if ((asked_for->flags & (O_ACCMODE | O_TRUNC)) != O_RDONLY) return front.counts.other++, 0;
+    for (uint32_t place = parked_count; place--;) {
+        handle_row *row = parked[place];
+        if (row->nodeid != in->nodeid || row->uid != in->uid || row->opened != front.epoch) continue;
+        *found = (answer){.content = (const uint8_t *)&row->out,
+                          .bytes = sizeof row->out,
+                          .opens = row,
+                          .counter = &front.counts.open};
+        return 1;
+    }
+    return front.counts.unknown++, 0;
 }
 
 static int find_content(const struct fuse_read_in *asked_for, answer *found) {
@@ -311,6 +411,9 @@ int front_find(const struct fuse_in_header *in, const uint8_t *arguments, size_t
     case FUSE_LOOKUP:
         if (!bytes || arguments[bytes - 1]) break;
         return find_name(in->nodeid, (const char *)arguments, found);
+    case FUSE_OPEN:
+        if (bytes < sizeof(struct fuse_open_in)) break;
+        return find_opened(in, (const void *)arguments, found);
     case FUSE_READ:
         if (bytes < sizeof(struct fuse_read_in)) break;
         return find_content((const void *)arguments, found);

@@ -190,6 +190,75 @@ static void test_content_of_open_files(void) {
     CHECK(answer_of(unique)->error == 0);
 }
 
+static int is_hot(uint64_t unique) {
+    uint8_t request[512];
+    if (next(request) == 0) return 1;
+    reply(unique, 0, NULL, 0);
+    answer_of(unique);
+    return 0;
+}
+
+static uint64_t opens(uint64_t nodeid, uint32_t flags) {
+    const struct fuse_open_in open = {.flags = flags};
+    return ask(FUSE_OPEN, nodeid, &open, sizeof open);
+}
+
+/* Opened by Python, which says that the next one may get the same. */
+static void open_cold(uint64_t nodeid, uint64_t handle) {
+    uint8_t request[512];
+    struct fuse_open_out out = {.fh = handle, .open_flags = FOPEN_KEEP_CACHE};
+    const uint64_t unique = opens(nodeid, O_RDONLY);
+    CHECK(next(request) > 0);
+    jfs_front_opened(handle, 1);
+    jfs_front_keep(JFS_KEEP_ANSWER);
+    reply(unique, 0, &out, sizeof out);
+    answer_of(unique);
+}
+
+static void open_hot(uint64_t nodeid, uint64_t handle) {
+    const uint64_t unique = opens(nodeid, O_RDONLY | O_CLOEXEC);
+    CHECK(is_hot(unique));
+    CHECK(answer_of(unique)->error == 0);
+    const struct fuse_open_out *out = (const void *)(got + sizeof(struct fuse_out_header));
+    CHECK(out->fh == handle && out->open_flags == FOPEN_KEEP_CACHE);
+}
+
+static int releases_hot(uint64_t handle) {
+    const struct fuse_release_in release = {.fh = handle};
+    const uint64_t unique = ask(FUSE_RELEASE, 7, &release, sizeof release);
+    if (!is_hot(unique)) return 0;
+    CHECK(answer_of(unique)->error == 0);
+    return 1;
+}
+
+static void test_files_are_kept_open_for_who_opens_them_next(void) {
+    uint64_t handles[2 * PARKED_MAX];
+    jfs_front_revoke();
+    open_cold(7, 70);
+    CHECK(!is_hot(opens(7, O_RDONLY))); /* somebody has it */
+    CHECK(releases_hot(70));
+    CHECK(!is_hot(opens(8, O_RDONLY)));
+    CHECK(!is_hot(opens(7, O_RDWR)));
+    CHECK(!is_hot(opens(7, O_RDONLY | O_TRUNC)));
+    open_hot(7, 70);
+    CHECK(!is_hot(opens(7, O_RDONLY)));
+    CHECK(releases_hot(70) && releases_hot(70)); /* the second one nobody sends */
+    CHECK(jfs_front_returned(handles, 1) == 0);
+    jfs_front_revoke();
+    CHECK(jfs_front_returned(handles, 2) == 1 && handles[0] == 70 && !jfs_front_returned(handles, 2));
+    CHECK(!is_hot(opens(7, O_RDONLY)));
+    open_cold(7, 71);
+    jfs_front_revoke();
+    CHECK(!releases_hot(71)); /* it may be otherwise by now: Python closes it */
+    for (uint64_t handle = 100; handle < 100 + 2 * PARKED_MAX; handle++) open_cold(handle, handle);
+    for (uint64_t handle = 100; handle < 100 + 2 * PARKED_MAX; handle++) CHECK(releases_hot(handle));
+    CHECK(jfs_front_returned(handles, 2 * PARKED_MAX) == PARKED_MAX && handles[PARKED_MAX - 1] == 99 + PARKED_MAX);
+    open_hot(99 + 2 * PARKED_MAX, 99 + 2 * PARKED_MAX);
+    jfs_front_revoke();
+    CHECK(jfs_front_returned(handles, 2 * PARKED_MAX) == PARKED_MAX - 1);
+    CHECK(!releases_hot(99 + 2 * PARKED_MAX));
+}
+
 /* Those that nobody answers here. */
 static void forget_releases(void) {
     pthread_mutex_lock(&front.device);
@@ -198,7 +267,7 @@ static void forget_releases(void) {
 }
 
 static void test_requests_of_any_shape_are_handed_on_or_answered(void) {
-    static const uint32_t opcodes[] = {FUSE_LOOKUP, FUSE_FORGET, FUSE_GETATTR, FUSE_READ, FUSE_RELEASE,
+    static const uint32_t opcodes[] = {FUSE_LOOKUP, FUSE_FORGET, FUSE_GETATTR, FUSE_READ, FUSE_RELEASE, FUSE_OPEN,
                                        FUSE_FLUSH, FUSE_BATCH_FORGET, FUSE_INTERRUPT, FUSE_WRITE, 9999};
     uint8_t packet[300], request[512];
     uint64_t random = 1;
@@ -215,8 +284,11 @@ static void test_requests_of_any_shape_are_handed_on_or_answered(void) {
         CHECK(handed <= sizeof packet); /* one that the other thread read before, it may be */
         if (handed >= sizeof *head && i % 2) {
             jfs_front_keep(1 + i % 2);
-            reply(head->unique, i % 3 ? 0 : -ENOENT, packet, i % 5 ? sizeof(struct fuse_entry_out) : 17);
+            reply(head->unique, i % 3 ? 0 : -ENOENT, packet, i % 5 ? i % 7 ? sizeof(struct fuse_entry_out) : sizeof(struct fuse_open_out) : 17);
         }
+        if (i % 16 == 0) jfs_front_opened(packet[i % 32] & 3, i & 1);
+        uint64_t handles[4];
+        jfs_front_returned(handles, 4);
         if (i % 64 == 0) jfs_front_revoke();
         while (recv(kernel, got, sizeof got, MSG_DONTWAIT) > 0) continue;
         forget_releases();
@@ -300,6 +372,7 @@ int main(void) {
     test_plain_names_that_a_directory_lacks();
     test_nothing_overtakes_the_release_of_a_written_file();
     test_content_of_open_files();
+    test_files_are_kept_open_for_who_opens_them_next();
     drain();
     test_requests_of_any_shape_are_handed_on_or_answered();
     drain();

@@ -99,6 +99,34 @@ def test_content_is_read_on_while_python_is_busy(mount_fake: MountFake) -> None:
     assert found["by_spare"] >= 1
 
 
+@pytest.mark.rule("S-276")
+@pytest.mark.parametrize("chaos", ["0", "3"])
+def test_a_part_is_opened_again_without_python(
+    mount_fake: MountFake, monkeypatch: pytest.MonkeyPatch, chaos: str
+) -> None:
+    """And by nobody as it was before it changed, however many have it open."""
+    monkeypatch.setenv("JOURNALFS_FRONT_CHAOS", chaos)
+    mounted = mount_fake("small", "front=on")
+    mounted.tell("add", "orders", "billing", list(range(1000, 1100)), 3)
+    queue = mounted.path / "orders/billing"
+    for number in range(1000, 1000 + ROUNDS):
+        part = next(queue.glob("part-*-0000000003.jsonl"))
+        before = part.read_bytes()
+        held = [part.open("rb", buffering=0) for _ in range(3)]
+        for _ in range(3):
+            assert part.read_bytes() == before
+        mounted.tell("remove", "orders", "billing", [number])
+        part = next(queue.glob("part-*-0000000003.jsonl"))
+        assert len(before.splitlines()) - len(part.read_bytes().splitlines()) == 1
+        for file in held:
+            assert file.read() == before
+            file.close()
+    found = counts(mounted)
+    assert chaos != "0" or min(found["open"], found["release"]) > ROUNDS
+    assert found["release"] > 0
+    assert mounted.requests()["open"] >= ROUNDS * 8
+
+
 def test_answers_in_c_are_those_of_python(mount_fake: MountFake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JOURNALFS_FRONT_SHADOW", "1")
     mounted = mount_fake("small", "front=on")
@@ -201,6 +229,12 @@ def test_a_mount_for_writing_keeps_its_promises(tmp_path: Path, front: str) -> N
         (mounted.path / "orders/large.bin").write_bytes(body)
         (large,) = (queue / ".messages").glob("*.bin")
         assert large.read_bytes() == body
+        snapshot = mounted.path / ".journalfs/snapshots/now"
+        snapshot.mkdir()
+        for _ in range(ROUNDS):
+            for file in (snapshot / "orders/orders").glob("*.jsonl"):
+                file.read_bytes()
+        snapshot.rmdir()  # which nobody has open
         large.unlink()
         assert not large.exists()
         assert mounted.control("mount.json")["front"] == front
