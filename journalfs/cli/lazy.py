@@ -5,25 +5,31 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 from click.shell_completion import CompletionItem
 
 from journalfs.cli.common import nearest
-from journalfs.cli.main import interrupted
 from journalfs.errors import EXIT_SYSTEM, EXIT_WRONG_CALL, JournalfsError
 from journalfs.showing import shown
 
 
 class LazyGroup(click.Group):
-    """`table` maps a name to `module:attribute` and a one-line help."""
+    """`table` maps a name to `module:attribute` and a one-line help; `interrupted` ends the command."""
 
-    def __init__(self, *arguments: Any, table: Mapping[str, tuple[str, str]], **keywords: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        table: Mapping[str, tuple[str, str]],
+        interrupted: Callable[[], NoReturn],
+        **keywords: Any,
+    ) -> None:
         super().__init__(*arguments, **keywords)
         self._table = table
+        self._interrupted = interrupted
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(self._table)
@@ -63,13 +69,13 @@ class LazyGroup(click.Group):
         try:
             return super().make_context(*arguments, **keywords)
         except KeyboardInterrupt:
-            interrupted()
+            self._interrupted()
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            interrupted()
+            self._interrupted()
 
     def main(self, *arguments: Any, **keywords: Any) -> Any:
         """Run, turning a failure into one line on stderr and its documented exit code.

@@ -77,7 +77,12 @@ def command_group() -> click.Group:
 
     from journalfs.cli.lazy import LazyGroup  # noqa: PLC0415
 
-    @click.group(cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+    @click.group(
+        cls=LazyGroup,
+        table=COMMANDS,
+        interrupted=interrupted,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
     @click.option("-V", "--version", is_flag=True, help="Show versions and exit; give it alone.")
     def journalfs(version: bool) -> None:
         """Look into, search and mount the message stores of Apache ActiveMQ Artemis."""

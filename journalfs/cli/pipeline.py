@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from journalfs.cli.lazy import LazyGroup
+from journalfs.cli.main import interrupted
 
 PIPELINES: Final[dict[str, tuple[str, str]]] = {
     "archive": ("journalfs.cli.pipelines.archive:archive", "Add what is new to an archive of Parquet files."),
@@ -17,6 +18,6 @@ PIPELINES: Final[dict[str, tuple[str, str]]] = {
 }
 
 
-@click.group(cls=LazyGroup, table=PIPELINES)
+@click.group(cls=LazyGroup, table=PIPELINES, interrupted=interrupted)
 def pipeline() -> None:
     """Archive, measure, audit and replay messages with Spark, on this machine or a cluster."""

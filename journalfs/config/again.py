@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from journalfs import ownership
-from journalfs.config.broker_xml import BrokerConfig, read_broker_xml
+from journalfs.config.broker_config import BrokerConfig
+from journalfs.config.broker_xml import read_broker_xml
 from journalfs.config.core_settings import AT_ONCE, CORE_BY_NAME, ConfiguredValue, value_in_force
 from journalfs.config.files import TOML_NAME
 from journalfs.config.layout import DIRECTORY_FIELDS, StoreLayout, moved_by

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from journalfs import limits
-from journalfs.config.broker_xml import AddressSettingMatch, BrokerConfig
+from journalfs.config.broker_config import AddressSettingMatch, BrokerConfig
 from journalfs.config.core_settings import CORE_BY_NAME, CORE_SETTINGS, ConfiguredValue
 from journalfs.config.database import DatabaseSettings, database_settings, overruled
 from journalfs.config.files import read_beginning

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+from journalfs.config.broker_config import AddressSettingMatch, BrokerConfig
 from journalfs.config.core_settings import (
     CORE_BY_NAME,
     RETENTION_BYTES_MAX,
     RETENTION_DIRECTORY,
     RETENTION_PERIOD,
     ConfiguredValue,
-    value_in_force,
 )
 from journalfs.config.database import DatabaseSettings, database_settings
 from journalfs.config.instance import PROPERTIES, SYSTEM_PREFIX, Instance, standard_properties
@@ -31,7 +31,6 @@ from journalfs.config.setting_names import (
     XML_ALIASES,
     Kind,
     SettingDefinition,
-    Value,
     parse_value,
 )
 from journalfs.config.wildcards import WildcardSyntax
@@ -48,63 +47,6 @@ _NS_OF_UNIT: Final = {
     "DAYS": 86_400_000_000_000,
 }
 _POSITIVE_ONLY_IN_XML: Final = frozenset({"prefetch-page-bytes", "prefetch-page-messages"})
-
-
-@dataclass(frozen=True, slots=True)
-class AddressSettingMatch:
-    """One `<address-setting match="...">`."""
-
-    match: str
-    values: Mapping[str, ConfiguredValue]
-    """By name."""
-    line: int | None
-    origin: str = "broker.xml"
-    """Name of the kind of file."""
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerConfig:
-    file: Path
-    instance: Path
-    """What relative directories are relative to."""
-    broker_name: str | None
-    database: DatabaseSettings | None
-    """Where the configuration keeps the store in a database (JDBC)."""
-    core: Mapping[str, ConfiguredValue]
-    """Settings of the whole broker that the file sets, by name."""
-    address_settings: tuple[AddressSettingMatch, ...]
-    """In the file's order, each match once."""
-    wildcards: WildcardSyntax
-    literal_markers: str | None
-    """Two characters; a match between them is taken literally."""
-    uuid_namespace: str
-    """Settings of addresses that are UUIDs are looked up as `<namespace>.<uuid>`."""
-    diverts: tuple[str, ...]
-    """Where each stands, its name and the address that it is of."""
-    warnings: tuple[str, ...]
-    files: tuple[Path, ...]
-    """All that it was read from."""
-    start: Instance | None = None
-    """What the start of the broker says of it; None: it was read alone."""
-
-    def core_value(self, name: str) -> Value | None:
-        """The value in force of a broker-wide setting."""
-        return value_in_force(self.core, name)
-
-    def directory(self, name: str) -> Path:
-        """A `...-directory` setting in force, resolved against the instance."""
-        value = self.core_value(name)
-        assert isinstance(value, str), f"{name} has a default"
-        return self.resolve(value)
-
-    @property
-    def retention_directory(self) -> str | None:
-        value = self.core_value(RETENTION_DIRECTORY)
-        return value if isinstance(value, str) else None
-
-    def resolve(self, directory: str) -> Path:
-        """`directory` as the broker resolves it: absolute, or below the instance."""
-        return Path(os.path.normpath(self.instance / directory))
 
 
 def strip_literal(match: str, markers: str | None) -> str | None:

@@ -15,7 +15,8 @@ from typing import Final
 
 import tomli_w
 
-from journalfs.config.broker_xml import BrokerConfig, strip_literal
+from journalfs.config.broker_config import BrokerConfig
+from journalfs.config.broker_xml import strip_literal
 from journalfs.config.core_settings import CORE_SETTINGS, value_in_force
 from journalfs.config.setting_names import (
     ADDRESS_SETTINGS,

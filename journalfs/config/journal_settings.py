@@ -11,7 +11,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import field
 
-from journalfs.config.broker_xml import BrokerConfig
+from journalfs.config.broker_config import BrokerConfig
 from journalfs.config.core_settings import (
     RETENTION_BYTES_MAX,
     RETENTION_DIRECTORY,

@@ -24,7 +24,7 @@ from typing import Any, Final
 import tomli_w
 
 from journalfs import limits
-from journalfs.config.broker_xml import AddressSettingMatch, BrokerConfig
+from journalfs.config.broker_config import AddressSettingMatch, BrokerConfig
 from journalfs.config.core_settings import CORE_BY_NAME, ConfiguredValue
 from journalfs.config.files import TOML_NAME, read_beginning
 from journalfs.config.setting_names import BY_NAME, SettingDefinition, Value, native_value, parse_value

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from journalfs import door
-from journalfs.config.broker_xml import BrokerConfig, read_broker_xml
+from journalfs.config.broker_config import BrokerConfig
+from journalfs.config.broker_xml import read_broker_xml
 from journalfs.config.core_settings import value_in_force
 from journalfs.config.database import DatabaseStore, database_named
 from journalfs.config.files import CONFIG_VARIABLE, TOML_NAME

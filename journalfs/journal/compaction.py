@@ -18,7 +18,7 @@ A broker uses old files again before the last step, and what it wrote there is d
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,8 @@ from journalfs.journal.rewrite import Rewriter, Survivors, contradicted, output_
 from journalfs.journal.tight import control_bytes, ended_in, output_size
 
 if TYPE_CHECKING:
-    from journalfs.journal.writer import JournalWriter
+    from journalfs.journal.record_log import RecordLog
+    from journalfs.journal.tight import Room
 
 _COMPACTED = JournalFileState.COMPACTED.value
 
@@ -66,8 +67,11 @@ def encode_control_file(old: Sequence[str], new: Sequence[str]) -> bytes:
 class Compaction:
     """One run. All that touches the disk is in threads, except for the moment of exchange."""
 
-    def __init__(self, writer: JournalWriter) -> None:
+    def __init__(self, writer: RecordLog, contradicted: set[int], room: Callable[[], Room]) -> None:
+        """`contradicted` takes the ids of files that a checksum contradicts; `room` is asked in a thread."""
         self._writer = writer
+        self._contradicted = contradicted
+        self._room_now = room
         self._backend = writer.backend
         self._tight = False
         """The disk has no room for another journal file."""
@@ -170,7 +174,7 @@ class Compaction:
             self._writer.pool.keep_unreadable(file)
             found = contradicted(self._backend, file)
             if found is not None:
-                self._writer.upkeep.contradicted.add(file.file_id)
+                self._contradicted.add(file.file_id)
                 reason = "a checksum contradicts these bytes, so the journal is not compacted"
                 raise Damaged(file.name, found.offset, reason)
 
@@ -205,7 +209,7 @@ class Compaction:
         needed = sum(sizes) + control_bytes(count)
         if backend.free_bytes() >= needed:
             return
-        room = await offload(writer.upkeep.room)
+        room = await offload(self._room_now)
         if room.size_bytes < needed:
             reason = f"{needed} bytes are needed for what lives, and {room.size_bytes} are left"
             raise NoSpace(writer.current.name, reason)

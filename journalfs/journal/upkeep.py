@@ -22,7 +22,7 @@ from journalfs.journal.tight import Plan, Rewritable, Room, best_plan
 from journalfs.limits import SETTLED_OPERATIONS
 
 if TYPE_CHECKING:
-    from journalfs.journal.writer import JournalWriter, Position
+    from journalfs.journal.record_log import Position, RecordLog
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ rewrite, and others may have taken the room it counted on."""
 
 
 class Upkeep:
-    def __init__(self, writer: JournalWriter) -> None:
+    def __init__(self, writer: RecordLog) -> None:
         self._writer = writer
         self.turn = Turn()
         """While somebody has it no file is set free, rewritten or used again."""
@@ -402,7 +402,7 @@ class Upkeep:
         try:
             # While it goes on, whoever reads the journal beside its writer has to keep up.
             await self._writer.before_emptying()
-            done = await run(Compaction(self._writer))
+            done = await run(Compaction(self._writer, self.contradicted, self.room))
         finally:
             self.compacting = False
         self.compactions += 1

@@ -12,7 +12,7 @@ import logging
 from array import array
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Final, NewType
+from typing import Final
 
 from journalfs.clock import Clock
 from journalfs.engine.backend import Backend
@@ -32,6 +32,7 @@ from journalfs.journal.kept_damage import KeptDamage
 from journalfs.journal.left_off import LeftOff
 from journalfs.journal.opening import Opened, append_position, open_files
 from journalfs.journal.pool import FilePool, WriteFile
+from journalfs.journal.record_log import Position
 from journalfs.journal.retention import Retention
 from journalfs.journal.taking_room import takes_room
 from journalfs.journal.upkeep import Upkeep
@@ -39,9 +40,6 @@ from journalfs.journal.write_settings import WriteSettings, round_up
 from journalfs.limits import JOURNAL_BLOCK_BYTES_DEFAULT, JOURNAL_HEADER_BYTES
 
 log = logging.getLogger(__name__)
-
-Position = NewType("Position", int)
-"""How many records were staged, counted from when the journal was opened: later ones are greater."""
 
 _REFUSALS: Final = {
     ABSENT: "there is no such record, or its transaction is not open",

@@ -3,37 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 from journalfs.config.older import AMQ, ARTEMIS_1, HORNETQ, KAHADB
 from journalfs.errors import UnknownVersion
 
 if TYPE_CHECKING:
     from journalfs.older.derived import DerivedStore
-    from journalfs.older.reading import Source
 
 CURRENT: Final = "artemis"
 """The kind of a store that is no older one."""
 
-Adapter: TypeAlias = "Callable[[Source, DerivedStore], None]"
+Adapter: TypeAlias = "Callable[[Any, DerivedStore], None]"
+"""Given a `journalfs.older.reading.Source`."""
+
+_ADAPTERS: Final = {
+    AMQ: "journalfs.older.amq:fill_amq",
+    KAHADB: "journalfs.older.kahadb:fill_kahadb",
+    HORNETQ: "journalfs.older.hornetq:fill_hornetq",
+    ARTEMIS_1: "journalfs.older.hornetq:fill_hornetq",
+    CURRENT: "journalfs.older.current:fill_current",
+}
 
 
-def adapter_for(source: Source) -> Adapter:
+class Kind(Protocol):
+    """What says which kind of store it is, and where."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def root(self) -> Path: ...
+
+
+def adapter_for(source: Kind) -> Adapter:
     """Raises `UnknownVersion` for a kind that is recognised only."""
-    if source.kind == AMQ:
-        from journalfs.older.amq import fill_amq  # noqa: PLC0415
-
-        return fill_amq
-    if source.kind == KAHADB:
-        from journalfs.older.kahadb import fill_kahadb  # noqa: PLC0415
-
-        return fill_kahadb
-    if source.kind in (HORNETQ, ARTEMIS_1):
-        from journalfs.older.hornetq import fill_hornetq  # noqa: PLC0415
-
-        return fill_hornetq
-    if source.kind == CURRENT:
-        from journalfs.older.current import fill_current  # noqa: PLC0415
-
-        return fill_current
-    raise UnknownVersion(source.root, f"a store of kind {source.kind}", advice="it is recognised only")
+    found = _ADAPTERS.get(source.kind)
+    if found is None:
+        raise UnknownVersion(source.root, f"a store of kind {source.kind}", advice="it is recognised only")
+    module, _, name = found.partition(":")
+    return cast("Adapter", getattr(import_module(module), name))

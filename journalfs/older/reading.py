@@ -22,6 +22,7 @@ from journalfs.clock import SystemClock
 from journalfs.config.layout import StoreLayout
 from journalfs.damage import Damage
 from journalfs.errors import OlderStore, SystemFailure
+from journalfs.older.adapters import adapter_for
 
 if TYPE_CHECKING:
     from journalfs.older.derived import DerivedStore
@@ -220,8 +221,6 @@ def keep(place: Path) -> None:
 
 
 def _make(source: Source, place: Path, identity: str, *, quiet: bool) -> None:
-    from journalfs.older.adapters import adapter_for  # noqa: PLC0415 - it imports this module
-
     fill = partial(adapter_for(source), source)
     name = os.fsdecode(os.fsencode(source.root))
     size_bytes = sum(status.st_size for _, status in source.files())

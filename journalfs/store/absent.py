@@ -36,7 +36,7 @@ from journalfs.store.bindings import read_bindings
 if TYPE_CHECKING:
     from journalfs.paging.address import PageSummary
     from journalfs.paging.folders import PageFile
-    from journalfs.store.core import Core
+    from journalfs.store.opened import OpenStore
 
 _ANY_ID: Final = 2**63 - 1
 """Above the id of any file."""
@@ -253,7 +253,7 @@ class KnownPage(PageContent, Protocol):
     def number(self) -> int: ...
 
 
-def missing_pages(core: Core, folder: str, known: Sequence[KnownPage]) -> Iterator[Damage]:
+def missing_pages(core: OpenStore, folder: str, known: Sequence[KnownPage]) -> Iterator[Damage]:
     """Pages of one folder that are gone, although the journal, which is as it was when they were read, says
     that messages in them are to come: a broker writes that a page is consumed before it deletes it.
     """
@@ -264,7 +264,9 @@ def missing_pages(core: Core, folder: str, known: Sequence[KnownPage]) -> Iterat
             yield _page_taken_away(core, path, page)
 
 
-def pages_taken_away(core: Core, gone: Iterable[tuple[PageFile, PageSummary | None]]) -> Iterator[Damage]:
+def pages_taken_away(
+    core: OpenStore, gone: Iterable[tuple[PageFile, PageSummary | None]]
+) -> Iterator[Damage]:
     """Pages that somebody took away from this process, which alone removes any, each with what was in it when
     it was last read; but for those that every queue is done with.
     """
@@ -276,12 +278,12 @@ def pages_taken_away(core: Core, gone: Iterable[tuple[PageFile, PageSummary | No
             yield _page_taken_away(core, page.path, summary)
 
 
-def _page_taken_away(core: Core, path: Path, page: PageContent) -> Damage:
+def _page_taken_away(core: OpenStore, path: Path, page: PageContent) -> Damage:
     reason = f"taken away, with up to {page.records} messages that were in it when it was last read"
     return Damage(name_of(path, core.root), 0, 0, MISSING_FILE, reason)
 
 
-def _waits(core: Core, number: int, page: PageContent) -> bool:
+def _waits(core: OpenStore, number: int, page: PageContent) -> bool:
     """Whether a queue that is bound has messages in a page."""
     return any(
         (queue, number) not in core.cursors.complete
@@ -291,7 +293,7 @@ def _waits(core: Core, number: int, page: PageContent) -> bool:
     )
 
 
-def missing_directories(core: Core) -> Iterator[Damage]:
+def missing_directories(core: OpenStore) -> Iterator[Damage]:
     """Directories that are not there, although the rest of the store says that something was in them."""
     layout = core.layout
     if core.bindings.queues or core.pages:
@@ -330,14 +332,14 @@ def refuse_without_journal(layout: StoreLayout, known_before: Callable[[], str |
     raise PartMissing(layout.journal_dir, "no file of the message journal", found, "journal-directory")
 
 
-def refuse_without_pages(core: Core) -> None:
+def refuse_without_pages(core: OpenStore) -> None:
     """The same for pages: they would be begun anew at 1, with what the journal says of the old ones."""
     if _pages_are_gone(core):
         found = "the journal counts messages in pages"
         raise PartMissing(core.layout.paging_dir, "no page folder", found, "paging-directory")
 
 
-def _pages_are_gone(core: Core) -> bool:
+def _pages_are_gone(core: OpenStore) -> bool:
     """Whether the journal says what queues have in pages, or have consumed of them, and no address has a
     folder. What it says goes before a folder goes, but for the place where a queue goes on to page.
     """

@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from journalfs.large.directory import LargeFile
     from journalfs.paging.address import PagedAddress
     from journalfs.paging.folders import PageFile
-    from journalfs.store.store import JournalStore
+    from journalfs.store.metrics import MeasuredStore
 
 DAMAGE_NAME_CHARS_MAX = NAME_BYTES_MAX - len("-999999.json")
 """Room for the suffix, and for a number where several things are wrong at one place."""
 
 
-def control_tree(store: JournalStore) -> VirtualDirectory:
+def control_tree(store: MeasuredStore) -> VirtualDirectory:
     """The whole tree. Directories list what is there when they are listed."""
     core = store.core
     layout = core.layout
@@ -65,7 +65,7 @@ def control_tree(store: JournalStore) -> VirtualDirectory:
         "pages": _pages(store),
         "large": _large(store),
         "damaged": _damaged(store),
-        "transactions": transactions_directory(store),
+        "transactions": transactions_directory(store.core),
     }
     if core.derived is not None:
         jms = {f"{encoded(name)}.json": facts for name, facts in core.derived.jms.items()}
@@ -138,7 +138,7 @@ def _mtime_ns(directory: Path) -> int:
         return 0
 
 
-def _pages(store: JournalStore) -> VirtualDirectory:
+def _pages(store: MeasuredStore) -> VirtualDirectory:
     core = store.core
 
     def addresses() -> dict[str, str]:
@@ -205,7 +205,7 @@ def _file_window(path: Path, offset: int = 0, length: int | None = None) -> Byte
     return WindowSource(FileWindow(mapped, offset, mapped.size_bytes if length is None else length))
 
 
-def _large(store: JournalStore) -> VirtualDirectory:
+def _large(store: MeasuredStore) -> VirtualDirectory:
     large = store.core.large
 
     def files() -> dict[str, LargeFile]:
@@ -217,7 +217,7 @@ def _large(store: JournalStore) -> VirtualDirectory:
     return MadeDirectory(files, make, lambda: _mtime_ns(large.path), large.listed)
 
 
-def _damaged(store: JournalStore) -> VirtualDirectory:
+def _damaged(store: MeasuredStore) -> VirtualDirectory:
     """Two files for each damaged place: what is wrong with it, and its raw bytes."""
     root = store.core.root
 

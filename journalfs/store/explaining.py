@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
@@ -20,10 +20,11 @@ from journalfs.journal.directory import JournalFile, read_directory
 from journalfs.journal.reports import FileReport
 from journalfs.showing import shown
 from journalfs.store.api import VirtualDirectory, VirtualFile
+from journalfs.store.opened import OpenStore
 from journalfs.store.virtual import SlicedFile, made_at_once
 
 if TYPE_CHECKING:
-    from journalfs.store.core import Core
+    from journalfs.store.lost_bindings import LostBindings
 
 SUFFIX: Final = ".explain"
 LINES_SUFFIX: Final = ".jsonl"
@@ -74,11 +75,18 @@ class FileFacts(msgspec.Struct, frozen=True, rename="camel"):
     """
 
 
+class ExplainedStore(OpenStore, Protocol):
+    lost: LostBindings
+
+    @property
+    def explanations(self) -> Explanations: ...
+
+
 @dataclass(slots=True)
 class Explanations:
     """Of one open store."""
 
-    core: Core
+    core: ExplainedStore
     of_writer: Callable[[], Sequence[FileReport]] | None = None
     """Where this process writes the journal, its writer counts."""
     _account: tuple[int, JournalAccount] = field(default_factory=lambda: (-1, JournalAccount()))
@@ -184,7 +192,7 @@ class ExplainedJournal:
     """The directory of a journal's record views, with an explanation beside each."""
 
     journal: VirtualDirectory
-    core: Core
+    core: ExplainedStore
     _explanations: dict[str, SlicedFile] = field(default_factory=dict)
     """Of the files that are listed, by name, once somebody asked."""
 
@@ -218,7 +226,7 @@ class ExplainedJournal:
         return known
 
 
-async def _explained(core: Core, file: str, slices: Slices) -> bytes:
+async def _explained(core: ExplainedStore, file: str, slices: Slices) -> bytes:
     """Of a file that went since it was listed nothing is left to be said."""
     facts = await core.explanations.fact(file, slices)
     lines = []

@@ -31,7 +31,7 @@ from journalfs.limits import MEASURED_AT_ONCE_BYTES
 from journalfs.store.envelope import decode_envelope
 
 if TYPE_CHECKING:
-    from journalfs.store.core import Core
+    from journalfs.store.opened import OpenStore
 
 UNDECODABLE = "the large message cannot be decoded with its body file"
 
@@ -59,7 +59,7 @@ class Postponed:
 
 @dataclass(slots=True)
 class LargeBodies:
-    core: Core
+    core: OpenStore
     _damage: dict[MessageId, Damage] = field(default_factory=dict)
     _refused: set[MessageId] = field(default_factory=set)
     """Messages whose bodies could not be opened: their lines were measured without."""

@@ -23,7 +23,7 @@ from journalfs.limits import LOST_QUEUES_SHOWN_MAX
 from journalfs.store.envelope import decode_envelope
 
 if TYPE_CHECKING:
-    from journalfs.store.core import Core
+    from journalfs.store.opened import OpenStore
 
 NAMED_MAX = 5
 """Lost queues that the event names; all of them are listed as damage."""
@@ -35,7 +35,7 @@ MESSAGES_ASKED_MAX = 16
 class LostBindings:
     """The queues found in the last look, as they are shown."""
 
-    core: Core
+    core: OpenStore
     queues: dict[QueueId, Queue] = field(default_factory=dict)
     _messages: Counter[QueueId] = field(default_factory=Counter)
     _hidden: int = 0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from journalfs.ids import QueueId
-    from journalfs.store.core import Core
+    from journalfs.store.opened import OpenStore
     from journalfs.store.outgoing import Outgoing
 
 MESSAGE_BYTES: Final = 352
@@ -64,7 +64,7 @@ class ActingLimit(NamedTuple):
     """Since the store was opened."""
 
 
-def held_in_queues(core: Core, address: str, queues: Iterable[QueueId]) -> Held:
+def held_in_queues(core: OpenStore, address: str, queues: Iterable[QueueId]) -> Held:
     """What the messages in queues of one address take: every message once, and its references besides."""
     ids = array("q", queues)
     weights = array("i", [weight_of(address)]) * len(ids)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
 
 from journalfs.engine.waiting import Slices
 from journalfs.showing import printable
@@ -12,12 +12,23 @@ from journalfs.store.selections import SELECTIONS
 from journalfs.store.settings import settings_in_force
 
 if TYPE_CHECKING:
-    from journalfs.store.store import JournalStore
+    from journalfs.store.core import Core
+    from journalfs.store.queues import StoreAddress
 
 _ESCAPED: Final = re.compile(r'["\\]')
 
 
-async def metrics_text(store: JournalStore, slices: Slices) -> bytes:
+class MeasuredStore(Protocol):
+    """See `journalfs.store.store.JournalStore`."""
+
+    core: Core
+
+    def addresses(self) -> Sequence[StoreAddress]: ...
+
+    def status(self) -> Mapping[str, object]: ...
+
+
+async def metrics_text(store: MeasuredStore, slices: Slices) -> bytes:
     """Gauges per queue and for the store. There may be very many queues: others go on in between."""
     core = store.core
     settings = settings_in_force(core)

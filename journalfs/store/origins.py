@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from journalfs.engine.lines import LineBatch
 from journalfs.engine.waiting import offload
@@ -22,7 +22,6 @@ from journalfs.store.settings import settings_in_force
 if TYPE_CHECKING:
     from journalfs.store.content import QueueContent
     from journalfs.store.core import Core
-    from journalfs.store.views import QueueView
 
 READ_MESSAGES: Final = 256
 """Messages whose notes are read in one turn of a thread."""
@@ -113,10 +112,23 @@ async def origins_of(content: QueueContent, runs: Iterable[Run]) -> AsyncIterato
                     yield one
 
 
+class FoundView(Protocol):
+    """See `journalfs.store.views.QueueView`."""
+
+    content: QueueContent
+
+    @property
+    def version(self) -> int: ...
+
+    async def find(self) -> None: ...
+
+    def part_runs(self, name: str) -> Sequence[Run]: ...
+
+
 class Origins:
     """Where the messages of one view come from, as of when it was found out last."""
 
-    def __init__(self, view: QueueView) -> None:
+    def __init__(self, view: FoundView) -> None:
         self._view = view
         self._counts: dict[Origin, int] = {}
         self._seen = -1

@@ -22,13 +22,60 @@ from journalfs.journal.directory import JournalFile
 from journalfs.limits import EAGER_PART_BYTES_MAX, JOURNAL_HEADER_BYTES
 from journalfs.paging.address import LiveStretch
 from journalfs.store.api import ByteSource
+from journalfs.store.opened import OpenStore
 from journalfs.store.read_ahead import ReadAheadSource
 from journalfs.store.sources import BytesSource, Segment, SegmentedSource
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from weakref import WeakSet
+
+    from journalfs.engine.state import LiveState
     from journalfs.engine.state_types import Listing
-    from journalfs.store.content import QueueContent
-    from journalfs.store.core import Core
+    from journalfs.journal.files import FileSet
+    from journalfs.paging.address import PagedAddress
+    from journalfs.store.large_bodies import LargeBodies
+
+
+class RunsStore(OpenStore, Protocol):
+    """What the lines of runs are opened with."""
+
+    bodies: LargeBodies
+    held: WeakSet[HeldFile]
+
+
+class Content(Protocol):
+    """A queue as its runs see it; `journalfs.store.content.QueueContent`."""
+
+    name: str
+    prefix: bytes
+
+    @property
+    def core(self) -> RunsStore: ...
+
+    @property
+    def state(self) -> LiveState: ...
+
+    @property
+    def files(self) -> FileSet: ...
+
+    @property
+    def now_ms(self) -> int: ...
+
+    @property
+    def paged(self) -> PagedAddress | None: ...
+
+    def settle(self) -> None: ...
+
+    def page_scan(self, number: PageNumber) -> PageScan: ...
+
+    def page_file(self, number: PageNumber) -> MappedFile: ...
+
+    def page_columns(self, number: PageNumber, indexes: array[int]) -> Listing: ...
+
+    def doubt_page(self, number: PageNumber) -> None: ...
+
+    def measured(self, stretch: LiveStretch, sealed_ms: int | None, measure: Callable[[], int]) -> int: ...
 
 
 class Run(Protocol):
@@ -36,19 +83,19 @@ class Run(Protocol):
 
     def __len__(self) -> int: ...
 
-    def size_bytes(self, content: QueueContent) -> int:
+    def size_bytes(self, content: Content) -> int:
         """Length of the lines."""
 
-    def batch(self, content: QueueContent) -> LineBatch:
+    def batch(self, content: Content) -> LineBatch:
         """The lines, ready to be rendered."""
 
-    def segment(self, content: QueueContent, size_bytes: int) -> Segment:
+    def segment(self, content: Content, size_bytes: int) -> Segment:
         """The lines as a stretch of an open file: what is live now, whatever becomes of it later."""
 
-    def opened(self, content: QueueContent) -> tuple[LineBatch, list[HeldFile]]:
+    def opened(self, content: Content) -> tuple[LineBatch, list[HeldFile]]:
         """The lines, and the files that a broker may overwrite while they are read."""
 
-    def columns(self, content: QueueContent) -> Listing: ...
+    def columns(self, content: Content) -> Listing: ...
 
     def split(self, messages_max: int) -> Sequence[Run]: ...
 
@@ -59,10 +106,10 @@ class Run(Protocol):
     def of(self, numbers: array[int]) -> Run:
         """The run of some of its messages."""
 
-    def ids(self, content: QueueContent) -> array[int]:
+    def ids(self, content: Content) -> array[int]:
         """Of its messages."""
 
-    def headers(self, content: QueueContent) -> tuple[Any, Any, list[HeldFile]]:
+    def headers(self, content: Content) -> tuple[Any, Any, list[HeldFile]]:
         """A `jfs_line[]` without large bodies, what must live as long as it, and the files as of `opened`."""
 
 
@@ -75,30 +122,30 @@ class JournalRun:
     def __len__(self) -> int:
         return len(self.refs)
 
-    def size_bytes(self, content: QueueContent) -> int:
+    def size_bytes(self, content: Content) -> int:
         return self._starts(content, content.now_ms)[-1] if self.refs else 0
 
-    def _starts(self, content: QueueContent, now_ms: int) -> array[int]:
+    def _starts(self, content: Content, now_ms: int) -> array[int]:
         content.settle()
         return content.state.line_starts(self.refs, len(content.prefix), sealed=self.sealed, now_ms=now_ms)
 
-    def slots(self, content: QueueContent) -> list[int]:
+    def slots(self, content: Content) -> list[int]:
         """The journal files in which the messages lie. Raises CoreRefused if one is gone."""
         return file_slots(content.state, self.refs, content.files.slot_limit)
 
-    def _files(self, content: QueueContent) -> dict[int, MappedFile]:
+    def _files(self, content: Content) -> dict[int, MappedFile]:
         return {slot: content.files[slot] for slot in self.slots(content)}
 
-    def lines(self, content: QueueContent) -> tuple[Any, list[Any]]:
+    def lines(self, content: Content) -> tuple[Any, list[Any]]:
         """A `jfs_line[]` without large bodies, and the mappings that it points into."""
         return content.state.fill_lines(
             self.refs, self._files(content), sealed=self.sealed, now_ms=content.now_ms
         )
 
-    def batch(self, content: QueueContent) -> LineBatch:
+    def batch(self, content: Content) -> LineBatch:
         return self._batch_from(self._files(content), content)
 
-    def _batch_from(self, files: Mapping[int, MappedFile], content: QueueContent) -> LineBatch:
+    def _batch_from(self, files: Mapping[int, MappedFile], content: Content) -> LineBatch:
         now_ms = content.now_ms
         lines, keep = content.state.fill_lines(self.refs, files, sealed=self.sealed, now_ms=now_ms)
         starts = self._starts(content, now_ms)
@@ -106,20 +153,20 @@ class JournalRun:
         content.core.bodies.attach_as_measured(batch, large_messages(content.state, self.refs))
         return batch
 
-    def segment(self, content: QueueContent, size_bytes: int) -> JournalSegment:
+    def segment(self, content: Content, size_bytes: int) -> JournalSegment:
         return JournalSegment(*self.opened(content))
 
-    def _held(self, content: QueueContent) -> tuple[dict[int, MappedFile], list[HeldFile]]:
+    def _held(self, content: Content) -> tuple[dict[int, MappedFile], list[HeldFile]]:
         files = self._files(content)
         held = [HeldFile(content.files.read_file(slot).file, mapped) for slot, mapped in files.items()]
         content.core.held.update(held)
         return files, held
 
-    def opened(self, content: QueueContent) -> tuple[LineBatch, list[HeldFile]]:
+    def opened(self, content: Content) -> tuple[LineBatch, list[HeldFile]]:
         files, held = self._held(content)
         return self._batch_from(files, content), held
 
-    def headers(self, content: QueueContent) -> tuple[Any, Any, list[HeldFile]]:
+    def headers(self, content: Content) -> tuple[Any, Any, list[HeldFile]]:
         files, held = self._held(content)
         return *content.state.fill_lines(self.refs, files, sealed=self.sealed), held
 
@@ -130,10 +177,10 @@ class JournalRun:
     def of(self, numbers: array[int]) -> JournalRun:
         return JournalRun(numbers, self.sealed)
 
-    def ids(self, content: QueueContent) -> array[int]:
+    def ids(self, content: Content) -> array[int]:
         return message_ids(content.state, self.refs)
 
-    def columns(self, content: QueueContent) -> Listing:
+    def columns(self, content: Content) -> Listing:
         content.settle()
         return content.state.listing(self.refs)
 
@@ -198,28 +245,28 @@ class PageRun:
         """The same from a scan of the page as it was when the run was made."""
         return self.chosen if isinstance(self.chosen, array) else self.chosen.indexes(scan)
 
-    def _moment_ms(self, content: QueueContent) -> int:
+    def _moment_ms(self, content: Content) -> int:
         return content.now_ms if self.sealed_ms is None else self.sealed_ms
 
-    def size_bytes(self, content: QueueContent) -> int:
+    def size_bytes(self, content: Content) -> int:
         if isinstance(self.chosen, array):
             return self.batch(content).size_bytes
         return content.measured(self.chosen, self.sealed_ms, lambda: self.batch(content).size_bytes)
 
-    def batch(self, content: QueueContent) -> LineBatch:
+    def batch(self, content: Content) -> LineBatch:
         scan = content.page_scan(self.number)
         return page_batch(
             content.core, scan, self.indexes, queue=content.name, now_ms=self._moment_ms(content)
         )
 
-    def segment(self, content: QueueContent, size_bytes: int) -> Segment:
+    def segment(self, content: Content, size_bytes: int) -> Segment:
         mapped = content.page_file(self.number)
         return PageSegment(self, content, mapped, size_bytes, self._moment_ms(content))
 
-    def opened(self, content: QueueContent) -> tuple[LineBatch, list[HeldFile]]:
+    def opened(self, content: Content) -> tuple[LineBatch, list[HeldFile]]:
         return self.batch(content), []
 
-    def headers(self, content: QueueContent) -> tuple[Any, Any, list[HeldFile]]:
+    def headers(self, content: Content) -> tuple[Any, Any, list[HeldFile]]:
         batch = content.page_scan(self.number).fill_lines(self.indexes, queue=None, now_ms=0)
         return batch.lines, batch, []
 
@@ -230,10 +277,10 @@ class PageRun:
     def of(self, numbers: array[int]) -> PageRun:
         return PageRun(self.number, numbers, self.sealed_ms)
 
-    def ids(self, content: QueueContent) -> array[int]:
+    def ids(self, content: Content) -> array[int]:
         return self.columns(content).ids
 
-    def columns(self, content: QueueContent) -> Listing:
+    def columns(self, content: Content) -> Listing:
         return content.page_columns(self.number, self.indexes)
 
     def split(self, messages_max: int) -> Sequence[PageRun]:
@@ -254,24 +301,24 @@ class CountedRun:
     def __len__(self) -> int:
         return len(self.run)
 
-    def size_bytes(self, content: QueueContent) -> int:
+    def size_bytes(self, content: Content) -> int:
         return self.batch(content).size_bytes
 
-    def batch(self, content: QueueContent) -> LineBatch:
+    def batch(self, content: Content) -> LineBatch:
         return self._counted(self.run.batch(content))
 
     def _counted(self, batch: LineBatch) -> LineBatch:
         batch.set_delivery_count(0, self.attempts)
         return batch
 
-    def segment(self, content: QueueContent, size_bytes: int) -> Segment:
+    def segment(self, content: Content, size_bytes: int) -> Segment:
         return JournalSegment(*self.opened(content))
 
-    def opened(self, content: QueueContent) -> tuple[LineBatch, list[HeldFile]]:
+    def opened(self, content: Content) -> tuple[LineBatch, list[HeldFile]]:
         batch, held = self.run.opened(content)
         return self._counted(batch), held
 
-    def columns(self, content: QueueContent) -> Listing:
+    def columns(self, content: Content) -> Listing:
         return self.run.columns(content)
 
     def split(self, messages_max: int) -> Sequence[Run]:
@@ -284,10 +331,10 @@ class CountedRun:
     def of(self, numbers: array[int]) -> CountedRun:
         return CountedRun(self.run.of(numbers), self.attempts)
 
-    def ids(self, content: QueueContent) -> array[int]:
+    def ids(self, content: Content) -> array[int]:
         return self.run.ids(content)
 
-    def headers(self, content: QueueContent) -> tuple[Any, Any, list[HeldFile]]:
+    def headers(self, content: Content) -> tuple[Any, Any, list[HeldFile]]:
         return self.run.headers(content)
 
 
@@ -304,7 +351,7 @@ class PageSegment:
     """
 
     run: PageRun
-    content: QueueContent
+    content: Content
     mapped: MappedFile
     size_bytes: int
     now_ms: int
@@ -333,7 +380,7 @@ class PageSegment:
 
 
 def page_batch(
-    core: Core, scan: PageScan, indexes: Sequence[int], *, queue: str | None, now_ms: int
+    core: RunsStore, scan: PageScan, indexes: Sequence[int], *, queue: str | None, now_ms: int
 ) -> LineBatch:
     """Lines of some records of a page."""
     batch = scan.fill_lines(indexes, queue=queue, now_ms=now_ms)
@@ -343,7 +390,7 @@ def page_batch(
     return batch
 
 
-def open_runs(runs: Sequence[tuple[Run, int]], content: QueueContent) -> ByteSource:
+def open_runs(runs: Sequence[tuple[Run, int]], content: Content) -> ByteSource:
     """Open the lines of several runs, each with their length, as one file."""
     segments: list[Segment] = []
     for run, size_bytes in runs:
@@ -357,7 +404,7 @@ def open_runs(runs: Sequence[tuple[Run, int]], content: QueueContent) -> ByteSou
     return at_once(source, content)
 
 
-def at_once(source: ByteSource, content: QueueContent) -> ByteSource:
+def at_once(source: ByteSource, content: Content) -> ByteSource:
     """Beside a live broker, what fits in memory is rendered now: the broker may reuse the journal file at any
     moment, and an open file keeps what it had.
     """

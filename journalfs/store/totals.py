@@ -5,14 +5,15 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from journalfs.bindings.model import BindingsState, Queue
 from journalfs.ids import QueueId
 from journalfs.store.memory import Held, held_of, is_exempt, weight_of
+from journalfs.store.opened import OpenStore
 
 if TYPE_CHECKING:
-    from journalfs.store.core import Core
+    from journalfs.store.lost_bindings import LostBindings
 
 
 class _Some:
@@ -41,9 +42,13 @@ class _Some:
             self._places[QueueId(last_id)] = place
 
 
+class _Store(OpenStore, Protocol):
+    lost: LostBindings
+
+
 @dataclass(slots=True)
 class Totals:
-    core: Core
+    core: _Store
     _bindings: BindingsState | None = None
     _limited: _Some = field(default_factory=_Some)
     """Bound queues of addresses that limits apply to."""

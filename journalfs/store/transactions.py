@@ -33,17 +33,13 @@ from journalfs.store.virtual import (
 
 if TYPE_CHECKING:
     from journalfs.store.core import Core
-    from journalfs.store.store import JournalStore
 
 
-def transactions_directory(store: JournalStore) -> VirtualDirectory:
+def transactions_directory(core: Core) -> VirtualDirectory:
     def named() -> dict[str, StoredTransaction]:
-        return {
-            one.name: one
-            for one in chain(prepared_transactions(store.core), undecided_transactions(store.core))
-        }
+        return {one.name: one for one in chain(prepared_transactions(core), undecided_transactions(core))}
 
-    return MadeDirectory(named, StoredTransaction.directory, lambda: store.core.clock.now_ms() * 1_000_000)
+    return MadeDirectory(named, StoredTransaction.directory, lambda: core.clock.now_ms() * 1_000_000)
 
 
 def prepared_transactions(core: Core) -> Iterator[StoredTransaction]:

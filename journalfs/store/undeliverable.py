@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from journalfs.store.settings import settings_in_force
 
 if TYPE_CHECKING:
-    from journalfs.store.core import Core
+    from journalfs.store.settings import SettingsStore
 
 
 class Why(Enum):
@@ -32,12 +32,12 @@ class Why(Enum):
         return f"{self.value}-address"
 
 
-def may_be_dropped(core: Core, address: str, why: Why) -> bool:
+def may_be_dropped(core: SettingsStore, address: str, why: Why) -> bool:
     """Whether a configuration says that messages go which the settings of `address` send nowhere."""
     return core.layout.broker_xml is not None or settings_in_force(core).value(address, why.setting) == ""
 
 
-def attempts_max(core: Core, address: str) -> int:
+def attempts_max(core: SettingsStore, address: str) -> int:
     """How often a message is delivered before it stays, undelivered; 0: it never does."""
     if may_be_dropped(core, address, Why.KILLED):
         return 0

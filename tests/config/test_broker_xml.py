@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from journalfs import limits
-from journalfs.config.broker_xml import BrokerConfig, read_broker_xml
+from journalfs.config.broker_config import BrokerConfig
+from journalfs.config.broker_xml import read_broker_xml
 from journalfs.config.wildcards import WildcardSyntax
 from journalfs.errors import ConfigError, SystemFailure
 from tests.frozen import FILE_STORES, ExpectedStores, PristineStores

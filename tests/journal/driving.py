@@ -9,8 +9,9 @@ from pathlib import Path
 from journalfs.clock import FakeClock
 from journalfs.errors import JournalfsError
 from journalfs.ids import RecordId, TxId
+from journalfs.journal.record_log import Position
 from journalfs.journal.write_settings import WriteSettings
-from journalfs.journal.writer import JournalWriter, Position
+from journalfs.journal.writer import JournalWriter
 from tests.journal.model import Change, Model, Transaction
 from tests.journal.simulated import SimulatedDisk
 from tests.reference.journal import Replay, read_folder, replay

@@ -185,7 +185,7 @@ async def compact_in_place(driver: Driver, writer: JournalWriter, turn: int) -> 
         driver.send()
     room_bytes, driver.disk.room_bytes = driver.disk.room_bytes, driver.disk.room_bytes * (turn % 2)
     try:
-        await Compaction(writer).run_in_place(len(writer.data) - 1 - turn % 3)
+        await Compaction(writer, set(), writer.upkeep.room).run_in_place(len(writer.data) - 1 - turn % 3)
     except NoSpace:
         return False
     finally:

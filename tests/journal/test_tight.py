@@ -98,7 +98,7 @@ async def test_a_transaction_that_ended_behind_the_old_files(ends: str) -> None:
     if ends == "commit":
         writer.stage_delete(RecordId(3))
     expected = [b"kept", b"new4", b"more", b"new5"] if ends == "commit" else [b"old", b"kept"]
-    done = await Compaction(writer).run_in_place(1)
+    done = await Compaction(writer, set(), writer.upkeep.room).run_in_place(1)
     assert [one.body for one in read_back(disk).records] == expected
     written = disk.contents()[done.new[0]]
     assert b"new3" not in written
@@ -115,7 +115,7 @@ async def test_a_prepared_transaction_stays_whole() -> None:
     await closed(writer)
     writer.stage_delete_in(TxId(9), RecordId(1))
     writer.stage_prepare(TxId(9), b"xid")
-    await Compaction(writer).run_in_place(1)
+    await Compaction(writer, set(), writer.upkeep.room).run_in_place(1)
     (prepared,) = read_back(disk).prepared
     assert (prepared.extra, prepared.deletes) == (b"xid", [(1, b"")])
     await writer.durable(writer.stage_commit(TxId(9)))

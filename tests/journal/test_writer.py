@@ -15,8 +15,9 @@ from journalfs.engine.gathering import IN_VAIN_MIN, LEFT_OUT_MAX
 from journalfs.errors import NoSpace, ReadOnlyStore, RecordRefused, RecordTooLarge, WriteFailed
 from journalfs.ids import FileId, RecordId, TxId
 from journalfs.journal.pool import FilePool, encode_header
+from journalfs.journal.record_log import Position
 from journalfs.journal.write_settings import WriteSettings
-from journalfs.journal.writer import JournalWriter, Position
+from journalfs.journal.writer import JournalWriter
 from journalfs.limits import INLINE_FLUSH_NS_MAX, JOURNAL_HEADER_BYTES
 from tests.differential.encode import record
 from tests.journal.driving import SMALL, read_back

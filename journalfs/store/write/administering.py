@@ -22,7 +22,7 @@ from journalfs.format.address_settings import StoredAddressSetting
 from journalfs.format.bindings import AddressBinding, QueueBinding, RoutingType
 from journalfs.format.record_types import BindingType
 from journalfs.ids import RecordId, TxId
-from journalfs.journal.writer import Position
+from journalfs.journal.record_log import Position
 from journalfs.store.core import Core
 from journalfs.store.settings import PAUSED, ROUTING_TYPES, settings_in_force
 from journalfs.store.write.deleted import Deleted, Was

@@ -23,7 +23,7 @@ from journalfs.errors import HeldByReaders, TooManyConsumers
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, PageNumber, QueueId, RecordId
-from journalfs.journal.writer import Position
+from journalfs.journal.record_log import Position
 from journalfs.store.api import ByteSource
 from journalfs.store.content import QueueContent
 from journalfs.store.core import Core

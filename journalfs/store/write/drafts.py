@@ -26,7 +26,7 @@ from journalfs.format.record_bodies import encode_xid
 from journalfs.format.record_types import MessageType
 from journalfs.format.xid import xid_of
 from journalfs.ids import MessageId
-from journalfs.journal.writer import Position
+from journalfs.journal.record_log import Position
 from journalfs.store.api import Patience, QueuePath, Send
 from journalfs.store.core import Core
 from journalfs.store.prepared import refuse_held

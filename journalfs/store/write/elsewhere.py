@@ -22,8 +22,8 @@ from journalfs.large.aside import Aside
 from journalfs.large.flushed import FlushedFolder
 from journalfs.large.writing import BodyWriter
 from journalfs.store.write.keeping import aside_of
-from journalfs.store.write.opening import Taking
 from journalfs.store.write.store import SyncMode, WritingStore
+from journalfs.store.write.taking import Taking
 
 
 class Owned(Protocol):

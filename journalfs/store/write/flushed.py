@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from journalfs import door
 from journalfs.engine.waiting import offload
@@ -37,7 +37,9 @@ from journalfs.store.write.admission import Admitted
 from journalfs.store.write.settled import Settled
 
 if TYPE_CHECKING:
-    from journalfs.store.write.store import WritingStore
+    from journalfs.store.core import Core
+    from journalfs.store.write.admission import Admission
+    from journalfs.store.write.journals import Journals
 
 FLUSHED: Final = "flushed"
 UNPUBLISHED: Final = "unpublished"
@@ -54,10 +56,32 @@ def path_of(address: str, queue: str | None, file_name: str | None = None) -> st
     return "/".join(name for name in (address, queue, file_name) if name is not None)
 
 
+class PublishingStore(Protocol):
+    """Where files are published: `journalfs.store.write.store.WritingStore`."""
+
+    core: Core
+    journals: Journals
+    admission: Admission
+
+    async def publish(
+        self,
+        address: str,
+        queue: str | None,
+        messages: Sequence[Outgoing],
+        *,
+        path: str | None = None,
+        whole: bool = False,
+        admitted: Admitted | None = None,
+        settles: str | None = None,
+    ) -> None: ...
+
+    def own_directory(self, name: str) -> Path: ...
+
+
 class Flushed:
     """The notes of one store. Nothing but one process has a store open for writing."""
 
-    def __init__(self, store: WritingStore, settled: Settled, folder: FlushedFolder) -> None:
+    def __init__(self, store: PublishingStore, settled: Settled, folder: FlushedFolder) -> None:
         self._store = store
         self._core = store.core
         self._settled = settled

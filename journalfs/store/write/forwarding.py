@@ -20,7 +20,7 @@ from journalfs.errors import JournalfsError, RecordTooLarge
 from journalfs.format import core_message
 from journalfs.format.properties import Code
 from journalfs.ids import MessageId, QueueId, TxId
-from journalfs.journal.writer import Position
+from journalfs.journal.record_log import Position
 from journalfs.store.content import QueueContent
 from journalfs.store.core import Core
 from journalfs.store.outgoing import Outgoing, known_routing_type

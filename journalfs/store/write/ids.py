@@ -11,7 +11,8 @@ from typing import Final
 
 from journalfs.format.record_types import BindingType
 from journalfs.ids import RecordId
-from journalfs.journal.writer import JournalWriter, Position
+from journalfs.journal.record_log import Position
+from journalfs.journal.writer import JournalWriter
 
 RESERVED: Final = 2**31 - 1
 """Ids reserved at once, as brokers do: after a crash numbering goes on behind them."""

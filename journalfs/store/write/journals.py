@@ -17,9 +17,10 @@ from journalfs.format.record_types import BindingType
 from journalfs.ids import RecordId, TxId
 from journalfs.journal.kept_damage import KeptDamage
 from journalfs.journal.left_off import LeftOff
+from journalfs.journal.record_log import Position
 from journalfs.journal.retention import Retention
 from journalfs.journal.write_settings import WriteSettings
-from journalfs.journal.writer import JournalWriter, Position
+from journalfs.journal.writer import JournalWriter
 from journalfs.store.write.ids import IdGenerator
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, S
 from contextlib import AsyncExitStack
 from functools import partial
 from itertools import compress, groupby
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from journalfs.bindings.model import Queue
 from journalfs.engine.state_batch import NOWHERE, damaged, places
@@ -16,7 +16,7 @@ from journalfs.errors import JournalfsError
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, QueueId, RecordId, TxId
-from journalfs.journal.writer import Position
+from journalfs.journal.record_log import Position
 from journalfs.large.writing import BodyWriter
 from journalfs.limits import ROUTED_PIECE_MESSAGES
 from journalfs.store.content import QueueContent
@@ -34,7 +34,9 @@ from journalfs.store.write.sending import Sending
 from journalfs.store.write.uses import Uses
 
 if TYPE_CHECKING:
-    from journalfs.store.write.store import WritingStore
+    from journalfs.store.core import Core
+    from journalfs.store.write.admission import Admission
+    from journalfs.store.write.journals import Journals
 
 Choice: TypeAlias = Callable[[StoreQueue], Iterable[Run]]
 
@@ -57,12 +59,29 @@ def chosen_runs(queue: StoreQueue, wanted: Sequence[MessageId]) -> list[Run]:
     return runs
 
 
+class LeftStore(Protocol):
+    """The store that messages leave: `journalfs.store.write.store.WritingStore`."""
+
+    core: Core
+    journals: Journals
+    admission: Admission
+
+    @property
+    def read_only(self) -> bool: ...
+
+    async def bring_back(self, backs: Sequence[Back]) -> None: ...
+
+    async def published(self) -> None: ...
+
+    async def settled(self, position: Position) -> None: ...
+
+
 class Leaving:
     """Cancelled before all of a change is staged, nothing happened; from then on it is done to its end."""
 
     def __init__(
         self,
-        store: WritingStore,
+        store: LeftStore,
         removing: Removing,
         sending: Sending,
         paged: PagedStore,

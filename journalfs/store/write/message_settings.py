@@ -6,7 +6,7 @@ from journalfs.errors import NoSuchName, SettingRefused
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, RecordId
-from journalfs.journal.writer import Position
+from journalfs.journal.record_log import Position
 from journalfs.store.message import HEADER_PREFIX
 from journalfs.store.prepared import refuse_held
 from journalfs.store.queues import StoreQueue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 
@@ -18,17 +18,29 @@ from journalfs.store.bodies import Buffer
 from journalfs.store.framing import Framer, Framing, framing_of
 from journalfs.store.outgoing import Outgoing, WholeFile
 from journalfs.store.write.admission import Admitted
-from journalfs.store.write.flushed import path_of
+from journalfs.store.write.flushed import Flushed, PublishingStore, path_of
 
 if TYPE_CHECKING:
-    from journalfs.store.write.store import WritingStore
+    from journalfs.store.write.ways import FindingWays
+
+
+class FilesStore(PublishingStore, Protocol):
+    """The same, for files that are being written."""
+
+    flushed: Flushed
+    ways: FindingWays
+    min_large_bytes: int
+
+    def require_queue(self, address: str, queue: str | None) -> None: ...
+
+    async def published(self) -> None: ...
 
 
 class FilePublisher:
     """One open file. Writes are taken in the order in which they come."""
 
     def __init__(
-        self, store: WritingStore, address: str, queue: str | None, file_name: str, patience: Patience
+        self, store: FilesStore, address: str, queue: str | None, file_name: str, patience: Patience
     ) -> None:
         self._store = store
         self._patience = patience

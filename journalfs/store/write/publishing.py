@@ -22,7 +22,8 @@ from journalfs.errors import JournalfsError, SystemFailure, WriteFailed
 from journalfs.format import encoding, record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, QueueId, RecordId, TxId
-from journalfs.journal.writer import JournalWriter, Position
+from journalfs.journal.record_log import Position
+from journalfs.journal.writer import JournalWriter
 from journalfs.large.writing import BodyWriter, NewBody
 from journalfs.limits import COPY_CHUNK_BYTES, HISTORY_EVENT_BYTES, TEXT_BATCHES_KEPT_MAX
 from journalfs.store.outgoing import NO_PROPERTIES, RECORD_SPARE_BYTES, USER_IDS, Outgoing, address_field

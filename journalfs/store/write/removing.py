@@ -23,7 +23,7 @@ from journalfs.errors import HeldByReaders, JournalfsError, RecordRefused
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
-from journalfs.journal.writer import Position
+from journalfs.journal.record_log import Position
 from journalfs.large.writing import BodyWriter
 from journalfs.store.content import QueueContent
 from journalfs.store.core import Core

@@ -12,7 +12,8 @@ from __future__ import annotations
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, QueueId, RecordId
-from journalfs.journal.writer import JournalWriter, Position
+from journalfs.journal.record_log import Position
+from journalfs.journal.writer import JournalWriter
 from journalfs.store.content import QueueContent
 
 

@@ -18,7 +18,7 @@ from journalfs.engine.waiting import Turn, unbroken
 from journalfs.errors import JournalfsError, OutOfResources, StoreAway
 from journalfs.ids import FileId
 from journalfs.journal.loader import JournalLoader, PollResult
-from journalfs.journal.writer import Position
+from journalfs.journal.record_log import Position
 from journalfs.limits import CATCH_UP_BYTES_MIN
 from journalfs.store.absent import taken_away
 from journalfs.store.core import Core

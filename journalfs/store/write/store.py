@@ -17,7 +17,7 @@ from journalfs.engine.waiting import together, unbroken
 from journalfs.errors import JournalfsError, NoSuchName, SettingRefused
 from journalfs.ids import MessageId
 from journalfs.journal.loader import JournalLoader, PollResult
-from journalfs.journal.writer import Position
+from journalfs.journal.record_log import Position
 from journalfs.large.flushed import FlushedFolder
 from journalfs.large.writing import BodyWriter
 from journalfs.limits import FOLLOW_INTERVAL_S, SETTLED_OPERATIONS
@@ -97,6 +97,7 @@ class WritingStore(SelfReadingStore):
 
     drafts_outlive: ClassVar[bool] = True
     """Whether transactions that have not ended outlive the process."""
+    snapshotting: SnapshotMaking
 
     def __init__(
         self,

@@ -1,0 +1,239 @@
+"""Takes a store for writing: its lock, its journals recovered, and what is in it read."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from journalfs import door
+from journalfs.clock import Clock
+from journalfs.config.journal_settings import JournalSettings, setting_warnings
+from journalfs.config.layout import StoreLayout
+from journalfs.damage import name_of
+from journalfs.engine.backend import BackendKind
+from journalfs.engine.disk import DiskBackend
+from journalfs.engine.page_file import PageStore
+from journalfs.format.large_file import parse_large_name
+from journalfs.journal.kept_damage import KeptDamage
+from journalfs.journal.loader import JournalLoader
+from journalfs.journal.write_settings import WriteSettings
+from journalfs.large.flushed import FlushedFolder
+from journalfs.large.writing import BodyWriter
+from journalfs.store.absent import refuse_without_journal, refuse_without_pages
+from journalfs.store.core import Core
+from journalfs.store.events import Events
+from journalfs.store.journals import (
+    as_found,
+    bindings_journal,
+    make_backend,
+    make_bindings_backend,
+    make_directories,
+    make_retention,
+    message_journal,
+)
+from journalfs.store.last_words import take_words
+from journalfs.store.node_lock import NodeLock
+from journalfs.store.opening import Opening
+from journalfs.store.write.disk_limits import disk_limits
+from journalfs.store.write.flushed import FLUSHED
+from journalfs.store.write.journals import Journals, open_journals
+from journalfs.store.write.keeping import aside_of, sweep
+from journalfs.store.write.orphans import set_orphans_aside
+from journalfs.store.write.store import SyncMode, WritingStore
+from journalfs.store.write.unkept import UnkeptStore, temporary_layout, temporary_settings
+from journalfs.store.write.unreferenced import delete_unreferenced
+
+_UNCONFIGURED: Final = (
+    "it has no broker's configuration, so all settings have their defaults, and failed or expired messages "
+    "stay; name one with --config, or write settings to journalfs.toml"
+)
+
+
+def _diverts(core: Core) -> Iterator[str]:
+    """What is to be said of those that would take what is published elsewhere, or there too."""
+    stored = core.bindings.diverts.values()
+    config = core.layout.config
+    found = [*(config.diverts if config is not None else ())]
+    found += [f"the bindings: divert {divert.name} of {divert.address}" for divert in stored]
+    for one in found:
+        yield f"{one}: only a broker diverts; what is published here goes to the queues of its address"
+
+
+def _tell_recovered(store: WritingStore) -> None:
+    for writer in (store.journals.bindings, store.journals.messages):
+        for message in writer.recovered:
+            store.core.events.add("recovered", message, level=logging.INFO)
+        for message in writer.cut_off:
+            told = f"{message} are overwritten: a killed writer left them"
+            store.core.events.add("recovered", told)
+
+
+class Taking:
+    """Takes a store in files. Its parts are for those that keep something elsewhere."""
+
+    store_type = WritingStore
+    postpones = False
+    directories: tuple[Path, ...] = ()
+    """Where what is published goes besides."""
+
+    def __init__(
+        self,
+        layout: StoreLayout,
+        settings: JournalSettings,
+        sync: SyncMode,
+        clock: Clock,
+        index: bool | Path,
+        *,
+        name: str | None = None,
+    ) -> None:
+        """`name`: what people know the store by, if not by its directory."""
+        self.layout = layout
+        self.settings = settings
+        self.sync = sync
+        self.clock = clock
+        self.index = index
+        self.events = Events(clock)
+        # Before anything is changed: whoever sees them may want to stop it, and a failure may come of them.
+        for warning in layout.warnings:
+            self.events.add("configuration", warning)
+        if layout.config is None:
+            self.events.add("no-configuration", f"{name or layout.root}: {_UNCONFIGURED}")
+        self.warnings = list(setting_warnings(layout.config))
+
+    def store(self) -> WritingStore:
+        with ExitStack() as undo:
+            refuse_without_journal(self.layout, lambda: self._opening().known_before())
+            make_directories(self.layout, self.settings)
+            lock = NodeLock.acquire(self.layout, self.settings.lock_acquisition_timeout_ms, self.clock)
+            undo.callback(lock.release)
+            opening = self._opening()
+            opening.postpones = self.postpones
+            opening.look_for_what_is_gone()
+            journals = self._journals(undo, opening)
+            store = opening.store(
+                lambda core, index, make_loader: self._make(core, index, make_loader, journals, lock)
+            )
+            journals.messages.end_unfinished(in_doubt=store.core.loses_ends())
+            journals.messages.drain()
+            for warning in (*self.warnings, *_diverts(store.core)):
+                store.core.events.add("configuration", warning)
+            _tell_recovered(store)
+            if words := take_words(store.core.root):
+                store.core.events.add("mount-lost", words)
+            store.snapshotting.sweep()
+            sweep(self.layout.root, self.layout.journal_dir)
+            delete_unreferenced(store.core, journals)
+            store.flushed.recover()
+            store.recover_drafts()
+            self.set_orphans_aside(store.core)
+            if store.core.loader.missing:
+                # Once anything is written, the journal does not show any more that a file is gone.
+                store.save_index()
+            lock.activated()
+            undo.pop_all()
+        return store
+
+    def _opening(self) -> Opening:
+        return Opening(self.layout, self.clock, self.index, ours=True, events=self.events)
+
+    def _make(
+        self,
+        core: Core,
+        index: Path | None,
+        make_loader: Callable[[], JournalLoader],
+        journals: Journals,
+        lock: NodeLock,
+    ) -> WritingStore:
+        refuse_without_pages(core)
+        return self.store_type(
+            core,
+            index,
+            make_loader=make_loader,
+            journals=journals,
+            lock=lock,
+            sync=self.sync,
+            bodies=self.bodies(),
+            min_large_bytes=self.settings.min_large_message_size_bytes,
+            disk=disk_limits(core, self.directories),
+            pages=self.pages(),
+            flushed=self.flushed(self.layout.root / "journalfs" / FLUSHED),
+        )
+
+    def flushed(self, path: Path) -> FlushedFolder:
+        return FlushedFolder(path, sync=self.sync is not SyncMode.NONE)
+
+    def bodies(self) -> BodyWriter:
+        return BodyWriter(
+            self.layout.large_dir, aside_of(self.layout.root), sync=self.settings.large_message_sync
+        )
+
+    def pages(self) -> PageStore:
+        return PageStore(datasync=self.settings.journal_datasync)
+
+    def message_journal(self, kind: BackendKind) -> WriteSettings:
+        """How the message journal is written with a backend of that kind."""
+        return as_found(self.layout, message_journal(self.layout, self.settings, kind))
+
+    def set_orphans_aside(self, core: Core) -> None:
+        set_orphans_aside(core)
+
+    def backends(self) -> tuple[DiskBackend, DiskBackend]:
+        messages = make_backend(self.layout, self.settings, self.warnings.append)
+        try:
+            return messages, make_bindings_backend(self.layout, self.settings)
+        except BaseException:
+            messages.close()
+            raise
+
+    def _journals(self, undo: ExitStack, opening: Opening) -> Journals:
+        layout, settings = self.layout, self.settings
+        messages, bindings = self.backends()
+        undo.callback(messages.close)
+        undo.callback(bindings.close)
+        return open_journals(
+            (messages, bindings),
+            (
+                self.message_journal(messages.kind),
+                bindings_journal(layout, settings),
+            ),
+            self.clock,
+            read_bindings=lambda: opening.bindings_reader.read()[0],
+            other_ids=self._body_ids(),
+            retention=make_retention(layout, settings, messages, self.clock),
+            some_lost=opening.some_gone,
+            kept=(self._kept(layout.journal_dir), self._kept(layout.bindings_dir)),
+            left_off=opening.left_off(),
+        )
+
+    def _kept(self, journal: Path) -> KeptDamage:
+        return KeptDamage(self.layout.root, name_of(journal, self.layout.root))
+
+    def _body_ids(self) -> list[int]:
+        """Ids that body files are named after."""
+        parsed = map(parse_large_name, door.names(self.layout.large_dir))
+        return [one.message_id for one in parsed if one is not None]
+
+
+class TakingUnkept(Taking):
+    store_type = UnkeptStore
+
+    def flushed(self, path: Path) -> FlushedFolder:
+        return FlushedFolder(path, sync=False, keeps=False)
+
+    def store(self) -> WritingStore:
+        said = self.layout.not_kept_by
+        self.layout = temporary_layout(self.layout)
+        self.settings = temporary_settings(self.settings)
+        self.index = False
+        self.warnings = [
+            f"{said}: persistence-enabled is false: what is written is kept until the store is closed, "
+            f"in {self.layout.root}"
+        ]
+        with ExitStack() as undo:
+            undo.callback(door.remove_tree, self.layout.root)
+            store = super().store()
+            undo.pop_all()
+        return store
