@@ -32,8 +32,6 @@ OF_ONE_RULE = {"url": DATABASES, "database": DATABASES, "kind": (*BACKENDS, *DAT
 OF_FILES = (
     # Staged names lie beside the derived store, and go with it.
     "test_staged_names_outlive_the_mount_and_what_they_are_in",
-    # The lease of who was killed lasts for as long as it would have.
-    "test_a_mount_that_is_killed_gives_back",
 )
 """What a store in a database does not do; docs/use/database.md says so."""
 

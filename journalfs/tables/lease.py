@@ -20,6 +20,7 @@ from journalfs.clock import SystemClock
 from journalfs.config.database import DERBY
 from journalfs.errors import JournalfsError, StoreBusy
 from journalfs.tables.database import Database
+from journalfs.tables.holder import is_dead, new_holder
 from journalfs.tables.schema import BACKUP_ROW, NODE_ROW, PRIMARY_ROW, STATE_ROW
 
 log = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ class Lease:
     ) -> None:
         """`lost` is told, in any thread, why there is no lease any more."""
         self.database = database
-        self.holder: Final = str(uuid.uuid4())
+        self.holder: Final = new_holder()
         self.lost = lost
         self._pause = pause
         self._nodes = database.tables.nodes
@@ -117,6 +118,10 @@ class Lease:
         nodes = self._nodes.c
         free = (nodes.holder_id.is_(None)) | (nodes.holder_expiration_time < self._now)
         with self.database.begin("take the lease") as connection:
+            holder = connection.execute(select(nodes.holder_id).where(nodes.id == PRIMARY_ROW)).scalar()
+            if holder is not None and is_dead(holder):
+                log.warning("%s: its holder %s is dead", self.database.settings.shown, holder)
+                free |= nodes.holder_id == holder
             found = connection.execute(
                 update(self._nodes)
                 .where(nodes.id == PRIMARY_ROW, free)

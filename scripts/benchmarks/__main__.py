@@ -56,7 +56,7 @@ MEASUREMENTS: dict[str, dict[str, Callable[[Context], None]]] = {
     "spark": SPARK,
     "adversary": {"adversary": _of("adversary", "adversary")},
     "paging": {"paging": _of("paging", "paging")},
-    "jdbc": {"jdbc": _of("jdbc", "jdbc")},
+    "jdbc": {name: _of("jdbc", name) for name in ("publishing", "mounting", "embedded")},
     "history": {name: _of("history", name) for name in ("replay", "backup", "redrive")},
     "export": {"exports": _of("exporting", "exports"), "older": _of("exporting", "older_stores")},
 }

@@ -18,7 +18,7 @@ from tests.broker.distribution import jdbc_driver
 from tests.tables.servers import Server, postgresql
 
 LINE_BYTES = 1024
-WRITERS = {1: 300, 8: 1200, 64: 3200}
+WRITERS = {1: 200, 8: 800, 64: 3200}
 """How many write at once -> how many messages all of them write."""
 MESSAGES_MOUNTED = 260_000
 SMALL_DIVISOR = 20
@@ -34,14 +34,17 @@ DATABASE_STORE = """<store><database-store>
 </database-store></store>"""
 
 
-def jdbc(context: Context) -> None:
+# ---- PostgreSQL ----
+
+
+def publishing(context: Context) -> None:
     with postgresql(durable=True) as server:
         _publishing(context, server)
+
+
+def mounting(context: Context) -> None:
+    with postgresql(durable=True) as server:
         _mounting(context, server)
-    _embedded(context)
-
-
-# ---- PostgreSQL ----
 
 
 def _publishing(context: Context, server: Server) -> None:
@@ -112,7 +115,7 @@ def _broker(context: Context, name: str, url: str) -> BrokerInstance | None:
 # ---- SQLite ----
 
 
-def _embedded(context: Context) -> None:
+def embedded(context: Context) -> None:
     from litequeue import LiteQueue  # noqa: PLC0415 - only this measurement needs them
     from persistqueue import SQLiteQueue  # noqa: PLC0415
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -14,6 +18,7 @@ from journalfs.errors import StoreBusy
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.store.write.opening import open_for_writing
 from journalfs.tables.database import Database
+from journalfs.tables.holder import is_dead, new_holder
 from journalfs.tables.lease import Lease, LeaseLost
 from journalfs.tables.log import TableLog
 from tests.kinds import DATABASES
@@ -117,6 +122,46 @@ def test_whoever_renews_too_late_is_told(database: Database) -> None:
     lease.look()
     assert reasons == ["the lease is another's by now, or ran out"]
     lease.release()
+
+
+KILLED = """
+import signal, sys
+from journalfs.tables.database import Database
+from journalfs.tables.lease import Lease
+from tests.tables.test_lease import settings_of
+
+Lease(Database(settings_of(sys.argv[1]))).acquire()
+print("held", flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.rule("S-248")
+def test_the_lease_of_who_was_killed_here_is_free_at_once(database: Database) -> None:
+    url = database.engine.url.set(drivername=database.dialect).render_as_string(hide_password=False)
+    command = [sys.executable, "-c", KILLED, url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        lease = Lease(database)
+        holder.send_signal(signal.SIGSTOP)
+        with pytest.raises(StoreBusy):
+            lease.acquire()
+        holder.kill()
+    lease.acquire()
+    lease.release()
+
+
+@pytest.mark.rule("S-248")
+@pytest.mark.parametrize(
+    ("changed", "dead"),
+    [(None, False), ((r"@\w+", "@0123456789abcdef"), False), ((r":\d+$", ":1"), True), ((r"@.*", ""), False)],
+    ids=["itself", "of another machine", "of an earlier process", "a broker"],
+)
+def test_only_who_is_known_to_be_dead_is(changed: tuple[str, str] | None, dead: bool) -> None:
+    holder = new_holder() if changed is None else re.sub(*changed, new_holder())
+    assert is_dead(holder) is dead
+    assert len(holder) < 128
 
 
 @pytest.mark.rule("S-223")

@@ -22,7 +22,7 @@ from journalfs.tables.database import Database
 from tests.broker.writing import lines_in, publish, queue_in, write_in
 from tests.kinds import DATABASES
 from tests.tables.servers import Server
-from tests.tables.test_lease import end_lease, settings_of
+from tests.tables.test_lease import settings_of
 
 BIG = bytes(range(256)) * 2000
 
@@ -153,19 +153,12 @@ def test_nothing_durable_is_missing_after_kills(url: str, tmp_path: Path) -> Non
                 process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()
-        end_lease_of_killed(url)
     bodies = [line["body"] for line in shown(url)["orders"]]
     missing = [one for one in told if one not in bodies]
     assert not missing
     assert len(bodies) == len(set(bodies))
     # At most what was under way in each life was not told.
     assert len(bodies) - len(told) <= 3
-
-
-def end_lease_of_killed(url: str) -> None:
-    database = Database(settings_of(url))
-    end_lease(database)
-    database.close()
 
 
 FLUSHED = """
@@ -190,7 +183,6 @@ def test_what_was_flushed_is_published_after_a_kill(url: str, name: str, length:
     killed = subprocess.run([sys.executable, "-c", FLUSHED, url, name, str(length)], check=False)
     assert killed.returncode == -signal.SIGKILL
     for _ in range(2):
-        end_lease_of_killed(url)
 
         async def published(store: WritingStore) -> list[dict[str, Any]]:
             await store.publish_left()
