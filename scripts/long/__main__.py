@@ -2,6 +2,8 @@
 
 What a file came to is noted in build/long-runs.jsonl, for the commit that it ran on. When all files of a
 folder have run on one commit, its row in docs/inside/long-runs.md says so.
+
+With `--front` it is the quick tests of what uses mounts that run, with the front in that mode.
 """
 
 from __future__ import annotations
@@ -26,19 +28,20 @@ NO_TESTS: Final = 5
 """What pytest ends with where nothing was chosen."""
 
 
+OF_MOUNTS: Final = ("mount", "semantics", "model", "writing", "faults", "crash", "security")
+
+
+def chosen_by(front: str) -> list[str]:
+    """What pytest is told to choose tests by; "" for the front: those that are marked."""
+    return ["-m", "not long", "--front", front] if front else ["-m", "long"]
+
+
 @cache
-def files() -> list[str]:
+def files(front: str) -> list[str]:
     """Those with a test that is marked: by itself, or as a kind of store is (`tests/kinds.py`)."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "--collect-only",
-        "-m",
-        "long",
-        "--continue-on-collection-errors",
-    ]
+    folders = [f"tests/{name}" for name in OF_MOUNTS] if front else ["tests"]
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", *chosen_by(front), *folders]
+    command.append("--continue-on-collection-errors")
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
     return sorted({line.partition("::")[0] for line in found.splitlines() if "::" in line})
 
@@ -53,10 +56,11 @@ def notes() -> list[dict[str, Any]]:
     return [json.loads(line) for line in NOTES.read_text().splitlines()] if NOTES.exists() else []
 
 
-def run(file: str, seed: int, most_s: float, *, is_first: bool) -> dict[str, Any] | None:
+def run(file: str, front: str, seed: int, most_s: float, *, is_first: bool) -> dict[str, Any] | None:
     """What pytest came to. None: it was stopped, and begins the next piece; who began this one has failed."""
     began = time.monotonic()
-    command = [sys.executable, "-m", "pytest", "-q", "-s", "-m", "long", f"--hypothesis-seed={seed}", file]
+    how = [*chosen_by(front), f"--hypothesis-seed={seed}"]
+    command = [sys.executable, "-m", "pytest", "-q", "-s", *how, file]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=most_s, check=False)
         tail, good = done.stdout.splitlines()[-1:], done.returncode in {0, NO_TESTS}
@@ -69,6 +73,7 @@ def run(file: str, seed: int, most_s: float, *, is_first: bool) -> dict[str, Any
     took_s = round(time.monotonic() - began)
     return {
         "file": file,
+        "front": front,
         "passed": counts.get("passed", 0),
         "failed": failed,
         "seconds": took_s,
@@ -76,26 +81,25 @@ def run(file: str, seed: int, most_s: float, *, is_first: bool) -> dict[str, Any
     }
 
 
-def rows(noted: list[dict[str, Any]], at: str) -> dict[str, str]:
-    """The rows of all folders whose files have all run at a commit, by folder."""
-    ran = {one["file"]: one for one in noted if one["commit"] == at}
+def rows(noted: list[dict[str, Any]], at: str, front: str) -> dict[str, str]:
+    """The rows of all folders whose files have all run at a commit, by their first column."""
+    ran = {one["file"]: one for one in noted if (one["commit"], one.get("front", "")) == (at, front)}
     found = {}
-    for folder in sorted({file.rpartition("/")[0] for file in files()}):
-        wanted = [file for file in files() if file.rpartition("/")[0] == folder]
+    for folder in sorted({file.rpartition("/")[0] for file in files(front)}):
+        wanted = [file for file in files(front) if file.rpartition("/")[0] == folder]
         if all(file in ran for file in wanted):
             of = [ran[file] for file in wanted]
             sums = [sum(one[key] for one in of) for key in ("passed", "failed", "seconds")]
             day = max(one["date"] for one in of)
-            found[folder] = (
-                f"| `{folder}` | {day} | {at} | {sums[0]} | {sums[1]} | {sums[2]} | {of[0]['seed']} |"
-            )
+            name = f"| `{folder}{f' --front {front}' if front else ''}` |"
+            found[name] = f"{name} {day} | {at} | {sums[0]} | {sums[1]} | {sums[2]} | {of[0]['seed']} |"
     return found
 
 
 def record(made: dict[str, str]) -> None:
     """A folder has one row: that of its last run."""
     lines = PAGE.read_text().splitlines()
-    kept = [line for line in lines if not any(line.startswith(f"| `{folder}` |") for folder in made)]
+    kept = [line for line in lines if not line.startswith(tuple(made))]
     PAGE.write_text("\n".join([*kept, *made.values()]) + "\n")
 
 
@@ -103,15 +107,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/long-tests", description=__doc__)
     parser.add_argument("--seconds", type=int, default=HOUR_S, help="how long this piece may take")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of random work")
+    parser.add_argument("--front", default="", help="forward, on, chaos or shadow: quick tests of mounts")
     parser.add_argument("files", nargs="*", help="of tests; all that have not passed on this commit")
     chosen = parser.parse_args()
-    at, until = commit(), time.monotonic() + chosen.seconds
-    passed = {one["file"] for one in notes() if one["commit"] == at and not one["failed"]}
-    left = chosen.files or [file for file in files() if file not in passed]
+    at, front, until = commit(), chosen.front, time.monotonic() + chosen.seconds
+    whole = [one for one in notes() if (one["commit"], one.get("front", "")) == (at, front)]
+    passed = {one["file"] for one in whole if not one["failed"]}
+    left = chosen.files or [file for file in files(front) if file not in passed]
     NOTES.parent.mkdir(exist_ok=True)
     failed = 0
     for count, file in enumerate(left):
-        one = run(file, chosen.seed, max(until - time.monotonic(), 0.0), is_first=count == 0)
+        one = run(file, front, chosen.seed, max(until - time.monotonic(), 0.0), is_first=count == 0)
         if one is None:
             print(f"{len(left) - count} files are left; call again to go on")
             break
@@ -120,7 +126,7 @@ def main() -> int:
         print(json.dumps(one), flush=True)
         with NOTES.open("a") as out:
             print(json.dumps(one), file=out)
-    record(rows(notes(), at))
+    record(rows(notes(), at, front))
     return int(failed > 0)
 
 
