@@ -695,12 +695,6 @@ def truncate(path: AnyPath, size_bytes: int) -> None:
         os.ftruncate(descriptor, size_bytes)
 
 
-def set_times(path: AnyPath, atime_ns: int, mtime_ns: int) -> None:
-    """Of a file or directory. Raises OSError."""
-    with held(path) as descriptor:
-        os.utime(descriptor, ns=(atime_ns, mtime_ns))
-
-
 def touch(path: AnyPath) -> None:
     """Of a file or directory: it was used now. Raises OSError."""
     with held(path) as descriptor:

@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Any, Literal, Self
 
 from journalfs.engine._native import ffi, lib
-from journalfs.engine.arrays import index_list, struct_array, struct_bytes, struct_list, u32_pointer
+from journalfs.engine.arrays import index_list, struct_bytes, struct_list, u32_pointer
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import LineBatch, line_prefix, uninitialized
 from journalfs.engine.scan import Scan
@@ -198,10 +198,6 @@ class LiveState:
         heavy = ffi.NULL if weights is None else ffi.from_buffer("int32_t[]", weights)
         lib.jfs_state_sum(self.pointer, ids, heavy, 0 if queue_ids is None else len(queue_ids), out)
         return out
-
-    def queue_structs(self) -> Any:
-        """A `jfs_queue_info` for each slot, all of one moment."""
-        return struct_array("jfs_queue_info", self._fill_queues, "listing queues")
 
     def changed_queues(self, seen: array[int]) -> array[int]:
         """Ids of the queues that changed, as array('q'), since a call with the same `seen`: versions by slot,

@@ -47,11 +47,6 @@ def each_stored(
             yield place.message_id, error
 
 
-def stored_at(content: QueueContent, place: Place) -> Outgoing:
-    """The message at a place. Raises what says that it cannot be copied whole."""
-    return _message(content.core, place)
-
-
 class Place(NamedTuple):
     """Where the bytes of a message lie, and how they begin (`SOURCE_...`)."""
 
