@@ -16,6 +16,7 @@ from xdist.remote import Producer
 from journalfs.ownership import adopt_stores, has_adopted
 from tests.frozen import ExpectedStores, PristineStores
 from tests.kinds import mark_long
+from tests.mounting import Commands
 from tests.sharing import Sharing, slowest_first
 from tests.tables.servers import Server, postgresql
 from tests.tools.crash_copy import copy_as_left
@@ -49,11 +50,13 @@ FRONTS = {
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--front", choices=FRONTS, default="off", help="who answers the requests of mounts")
+    parser.addoption("--commands", choices=("fork", "exec"), default="fork", help="see tests/forking.py")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Tests that run in the background may ignore signals, and what they start would inherit that."""
     os.environ.update(FRONTS[config.getoption("--front")])
+    Commands.forked = config.getoption("--commands") == "fork"
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)

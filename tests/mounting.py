@@ -12,16 +12,27 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.forking import forks
+
 JOURNALFS = Path(sys.executable).with_name("journalfs")
 COMMAND_S_MAX = 120
 """No command of these tests takes longer unless it hangs."""
 LISTINGS_MAX = 20
 
 
+class Commands:
+    """How they are started: see `tests.forking`."""
+
+    forked = True
+
+
 def journalfs(*arguments: str | Path, **keywords: Any) -> subprocess.CompletedProcess[str]:
     """Run the command and return what it printed and its exit code."""
+    command = [str(JOURNALFS), *map(str, arguments)]
+    if Commands.forked and not keywords and forks().suits():
+        return forks().run(command, COMMAND_S_MAX)
     return subprocess.run(
-        [JOURNALFS, *arguments],
+        command,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -59,7 +59,7 @@ def notes() -> list[dict[str, Any]]:
 def run(file: str, front: str, seed: int, most_s: float, *, is_first: bool) -> dict[str, Any] | None:
     """What pytest came to. None: it was stopped, and begins the next piece; who began this one has failed."""
     began = time.monotonic()
-    how = [*chosen_by(front), f"--hypothesis-seed={seed}"]
+    how = [*chosen_by(front), "--commands=exec", f"--hypothesis-seed={seed}"]
     command = [sys.executable, "-m", "pytest", "-q", "-s", *how, file]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=most_s, check=False)
