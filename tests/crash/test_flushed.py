@@ -23,7 +23,7 @@ from tests.crash.flush_client import FlushClient
 from tests.crash.history import History
 from tests.crash.plug import LONGEST_S, Plug, configure, text_of
 from tests.crash.test_shutdown import CANARY_CYCLES, disk, plug
-from tests.kinds import BACKENDS
+from tests.kinds import BACKENDS, first_is_quick
 from tests.mounting import MountedStore, journalfs
 from tests.store.conftest import LittleStore
 
@@ -180,7 +180,7 @@ def test_a_mount_killed_while_files_are_closed_again_and_again(
 
 @pytest.mark.mount
 @pytest.mark.rule("S-69", "S-70")
-@pytest.mark.parametrize("name", ["in.txt", "in.bin"])
+@pytest.mark.parametrize("name", first_is_quick("in.txt", "in.bin"))
 def test_a_child_that_closes_makes_durable_and_publishes_nothing(
     little_store: LittleStore, tmp_path: Path, name: str
 ) -> None:
@@ -204,7 +204,7 @@ def test_a_child_that_closes_makes_durable_and_publishes_nothing(
 
 @pytest.mark.mount
 @pytest.mark.rule("S-139")
-@pytest.mark.parametrize("sync", ["close", "none"])
+@pytest.mark.parametrize("sync", first_is_quick("none", "close"))
 def test_what_was_closed_or_moved_outlives_the_mount(
     little_store: LittleStore, tmp_path: Path, sync: str
 ) -> None:

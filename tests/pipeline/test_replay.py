@@ -397,6 +397,7 @@ def test_what_is_chosen_by_a_clock_is_published_as_it_was_noted(spark: SparkSess
     assert bodies(store) == list("0123456")
 
 
+@pytest.mark.long
 def test_what_is_chosen_by_chance_is_published_as_it_was_noted(spark: SparkSession, tmp_path: Path) -> None:
     folder = archive_of(spark, tmp_path, 20)
     store = store_with(tmp_path / "to", id_cache_size=100)

@@ -125,10 +125,14 @@ def test_a_python_that_somebody_named_stays(spark: SparkSession, monkeypatch: py
 
 
 def test_an_exchange_has_a_task_a_core_unless_somebody_says_otherwise() -> None:
-    assert said_by([*JOB, "{}", json.dumps({PARTITIONS: "7"}), "{}"]) == ["3", "7", "3"]
+    """And one that has ended is told. In a process of its own: to end this one's would end it for all."""
+    assert said_by([*JOB, json.dumps({PARTITIONS: "7"}), "{}"]) == {
+        "tasks": ["7", "3"],
+        "said": ["this Spark session has ended (spark.stop()): begin another"] * 4,
+    }
 
 
 @pytest.mark.long
 def test_an_exchange_has_as_many_tasks_as_the_configuration_says(tmp_path: Path) -> None:
     (tmp_path / "spark-defaults.conf").write_text(f"{PARTITIONS} 5\n")
-    assert said_by([*JOB, "{}"], SPARK_CONF_DIR=str(tmp_path)) == ["5"]
+    assert said_by([*JOB, "{}"], SPARK_CONF_DIR=str(tmp_path))["tasks"] == ["5"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from journalfs.errors import NotAStore
 from journalfs.spark import live_messages, page_records, records, register
 from tests.kinds import first_is_quick
 from tests.mounting import MountedStore, mounted_for_writing
-from tests.spark.drivers import said_by
 from tests.spark.rows import lines_of
 from tests.spark.writing import written_store
 
@@ -93,9 +91,3 @@ def test_files_that_are_no_records(spark: SparkSession, store: Path, tmp_path: P
     damaged = tmp_path / "damaged.amq"
     damaged.write_text("all of it was overwritten")
     assert records(spark, [journal, str(damaged)]).count() == every
-
-
-def test_a_session_that_has_ended_is_told(tmp_path: Path) -> None:
-    """In a process of its own: to end this one's would end it for all."""
-    command = [sys.executable, "-m", "tests.spark.ended_job", str(tmp_path)]
-    assert said_by(command) == ["this Spark session has ended (spark.stop()): begin another"] * 4
