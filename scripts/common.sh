@@ -5,6 +5,10 @@ ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 VENV="${JOURNALFS_VENV:-$ROOT/.venv}"
 MISSING=()
 
+# Compiled Python is kept, whatever the environment wants: a test run starts thousands of processes.
+unset PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX="$ROOT/build/pycache"
+
 say() { printf '\n== %s\n' "$*"; }
 
 fail() {

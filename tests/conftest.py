@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -56,6 +57,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Tests that run in the background may ignore signals, and what they start would inherit that."""
     os.environ.update(FRONTS[config.getoption("--front")])
+    # Else each of the processes that tests start compiles all that it imports, where the environment forbids
+    # Python to keep it.
+    compiled = str(config.rootpath / "build" / "pycache")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = compiled
+    sys.dont_write_bytecode = False
     Commands.forked = config.getoption("--commands") == "fork"
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
