@@ -22,6 +22,7 @@ from tests.broker.instance import TOLD_TO_STOP, Broker
 from tests.broker.polling import eventually
 from tests.cli.running import journalfs
 from tests.reference.journal import EVENT, read_folder
+from tests.store.publishing import publish_file
 
 CHECKSUM = 99
 T = TypeVar("T")
@@ -56,13 +57,7 @@ async def make_queues(store: WritingStore, *names: str) -> None:
         await store.create_queue(name, name)
 
 
-async def publish(
-    store: WritingStore, address: str, queue: str | None, file_name: str, content: bytes
-) -> None:
-    """Write a file at once, and close it."""
-    publisher = store.publisher(address, queue, file_name)
-    await publisher.write(content)
-    await publisher.finish()
+publish = publish_file
 
 
 def queue_in(store: WritingStore, name: str) -> StoreQueue:

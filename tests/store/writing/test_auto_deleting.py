@@ -14,6 +14,7 @@ from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 from journalfs.store.write.uses import NEVER
 from tests.reference.store import load
+from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, lines_of, queue_of
 from tests.store.writing.test_forwarding import configure, events
 
@@ -29,9 +30,7 @@ def names(store: WritingStore) -> set[str]:
 
 
 async def publish(store: WritingStore, *bodies: str, queue: str = "made") -> None:
-    publisher = store.publisher("work", queue, "in.txt")
-    await publisher.write("".join(f"{body}\n" for body in bodies).encode())
-    await publisher.finish()
+    await publish_file(store, "work", queue, "in.txt", "".join(f"{body}\n" for body in bodies).encode())
 
 
 async def use(store: WritingStore) -> None:
@@ -352,9 +351,7 @@ async def test_ids_go_with_the_last_queue(writable: Writable) -> None:
         for index in (False, True):
             await store.create_queue("mine", "mine")
             for count in (1, 1):
-                publisher = store.publisher("mine", None, "in.jsonl")
-                await publisher.write(line)
-                await publisher.finish()
+                await publish_file(store, "mine", None, "in.jsonl", line)
                 assert len(lines_of(store, "mine", "mine")) == count
             if not index:
                 await store.acknowledge_part(("mine", "mine"), "_tail.jsonl")

@@ -16,6 +16,7 @@ from journalfs.store import open_store
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import START_MS
+from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, ids_of, lines_of
 from tests.store.writing.cuts import Cuts, Files, lay
 
@@ -35,9 +36,7 @@ def line(name: str, **more: object) -> bytes:
 
 
 async def publish(store: WritingStore, *lines: bytes, queue: str | None = "work.a") -> None:
-    publisher = store.publisher("work", queue, "in.jsonl")
-    await publisher.write(b"".join(lines))
-    await publisher.finish()
+    await publish_file(store, "work", queue, "in.jsonl", b"".join(lines))
 
 
 def content_of(store: WritingStore) -> Content:

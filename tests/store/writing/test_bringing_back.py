@@ -16,6 +16,7 @@ from journalfs.store.write.removals import TOGETHER_MS
 from journalfs.store.write.store import WritingStore
 from tests.differential.encode_messages import page_record, text_message
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
+from tests.store.publishing import publish_file
 from tests.store.test_pages import small, write_page
 from tests.store.writing.conftest import (
     DISK_BYTES,
@@ -37,9 +38,7 @@ def writable(little_store: LittleStore) -> Writable:
 
 
 async def publish(store: WritingStore, name: str, content: bytes, queue: str | None = "work.a") -> None:
-    publisher = store.publisher("work", queue, name)
-    await publisher.write(content)
-    await publisher.finish()
+    await publish_file(store, "work", queue, name, content)
 
 
 def told(store: WritingStore, event: str) -> list[str]:
@@ -160,9 +159,7 @@ async def test_a_queue_that_is_gone_is_made_again_with_its_settings(writable: Wr
         await store.create_address("other")
         await store.create_queue("other", "ring")
         await store.set_attribute("other", "ring", "user.journalfs.ring-size", b"5")
-        publisher = store.publisher("other", None, "x.txt")
-        await publisher.write(b"1\n2\n3\n")
-        await publisher.finish()
+        await publish_file(store, "other", None, "x.txt", b"1\n2\n3\n")
         await store.acknowledge_part(("other", "ring"), ".all.jsonl")
         await store.delete_queue("other", "ring")
         await store.delete_address("other")

@@ -25,6 +25,7 @@ from journalfs.store.write.periods import every_period
 from journalfs.store.write.store import WritingStore
 from tests.config.test_broker_xml import document
 from tests.store.conftest import LittleStore
+from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, lines_of
 from tests.store.writing.test_limits import blocked, publish, texts
 
@@ -146,9 +147,9 @@ async def test_duplicate_ids_are_as_many_as_the_file_says_now(configured: Config
         return json.dumps({"type": "text", "body": str(number), "duplicateId": f"d{number}"})
 
     async def publish_lines(store: WritingStore, *numbers: int) -> None:
-        publisher = store.publisher("work", "work.a", "in.jsonl")
-        await publisher.write("".join(f"{line(number)}\n" for number in numbers).encode())
-        await publisher.finish()
+        await publish_file(
+            store, "work", "work.a", "in.jsonl", "".join(f"{line(number)}\n" for number in numbers).encode()
+        )
 
     async with configured.open("id-cache-size = 10") as store:
         await publish_lines(store, 1, 2, 3)

@@ -14,6 +14,7 @@ from journalfs.errors import HeldByReaders, TooManyConsumers
 from journalfs.ids import MessageId
 from journalfs.store.write.delivering import Consumer, Delivery
 from journalfs.store.write.store import WritingStore
+from tests.store.publishing import publish_file
 from tests.store.test_pages import small, write_page
 from tests.store.writing.conftest import Writable, configured_by_broker, lines_of, on_disk, queue_of
 from tests.store.writing.test_forwarding import configure, dead, make_dead, published
@@ -379,12 +380,8 @@ async def test_a_queue_may_get_nothing(writable: Writable, name: str, value: str
     """Not while it is disabled, nor while nobody reads it and that would purge it."""
     async with writable.open() as store:
         await setting(store, name, value)
-        publisher = store.publisher("work", queue, "in.txt")
-        await publisher.write(b"one\n")
-        await publisher.finish()
-        publisher = store.publisher("work", queue, "in.jsonl")
-        await publisher.write(b'{"type":"text","body":"two"}\n')
-        await publisher.finish()
+        await publish_file(store, "work", queue, "in.txt", b"one\n")
+        await publish_file(store, "work", queue, "in.jsonl", b'{"type":"text","body":"two"}\n')
         assert lines_of(store, "work.a") == []
         assert len(lines_of(store, "work.b")) == (2 if queue is None else 0)
         assert [event["event"] for event in store.core.events].count("not-taken") == 1
@@ -392,9 +389,7 @@ async def test_a_queue_may_get_nothing(writable: Writable, name: str, value: str
             await setting(store, name, "true")
         else:
             store.consumer(A)
-        publisher = store.publisher("work", queue, "in.txt")
-        await publisher.write(b"three\n")
-        await publisher.finish()
+        await publish_file(store, "work", queue, "in.txt", b"three\n")
         assert [json.loads(line)["body"] for line in lines_of(store, "work.a")] == ["three"]
 
 
@@ -574,9 +569,9 @@ async def test_a_great_queue_is_gone_through_seldom(
 ) -> None:
     monkeypatch.setattr("journalfs.store.write.supply.SUPPLY_MESSAGES_MAX", 100)
     async with writable.open() as store:
-        publisher = store.publisher("work", "work.a", "in")
-        await publisher.write("".join(f"{number}\n" for number in range(1000)).encode())
-        await publisher.finish()
+        await publish_file(
+            store, "work", "work.a", "in", "".join(f"{number}\n" for number in range(1000)).encode()
+        )
         consumer = store.consumer(A)
         fills = 0
         fill = consumer.supply._fill

@@ -13,6 +13,7 @@ from journalfs.store.api import Send
 from journalfs.store.write.admission import FOREVER
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import LittleStore
+from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, bodies_of, ids_of, lines_of, queue_of
 from tests.store.writing.cuts import Cuts, lay
 
@@ -29,9 +30,7 @@ def writable(little_store: LittleStore) -> Writable:
 
 
 async def publish(store: WritingStore, queue: str, content: bytes, name: str = "in.txt") -> None:
-    publisher = store.publisher("work", queue, name)
-    await publisher.write(content)
-    await publisher.finish()
+    await publish_file(store, "work", queue, name, content)
 
 
 def sends(store: WritingStore) -> list[Send]:

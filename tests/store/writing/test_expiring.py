@@ -22,6 +22,7 @@ from journalfs.store.write.address_rules import ExpiryRule
 from journalfs.store.write.opening import open_for_writing
 from tests.differential.encode_messages import Typed, page_record, text_message
 from tests.store.conftest import QUEUE_A, QUEUE_B, START_MS
+from tests.store.publishing import publish_file
 from tests.store.test_pages import write_page
 from tests.store.writing.conftest import Writable, bodies_of, configured_by_broker, lines_of, on_disk
 from tests.store.writing.test_forwarding import (
@@ -335,9 +336,7 @@ def test_rules(rule: ExpiryRule, stated: int, given: int) -> None:
 async def test_every_framing_gets_the_delay(writable: Writable, name: str) -> None:
     configure(writable, '[address-settings."work"]\nexpiry-delay = 7000\n')
     async with writable.open() as store:
-        publisher = store.publisher("work", "work.a", name)
-        await publisher.write(b'{"body": "x"}\n')
-        await publisher.finish()
+        await publish_file(store, "work", "work.a", name, b'{"body": "x"}\n')
         (line,) = [json.loads(one) for one in lines_of(store, "work.a")]
         assert line["expiration"] == START_MS + 7000
 

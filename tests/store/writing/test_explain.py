@@ -10,6 +10,7 @@ import pytest
 from journalfs.journal import upkeep
 from journalfs.journal.reports import file_reports
 from journalfs.store.api import VirtualDirectory, VirtualFile
+from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable
 
 
@@ -19,9 +20,9 @@ async def test_the_writer_and_a_reader_say_the_same(writable: Writable) -> None:
     )
     async with writable.open() as store:
         for turn in range(12):
-            publisher = store.publisher("work", None, "in")
-            await publisher.write(b"".join(b"%d-%d %s\n" % (turn, n, b"x" * 500) for n in range(20)))
-            await publisher.finish()
+            await publish_file(
+                store, "work", None, "in", b"".join(b"%d-%d %s\n" % (turn, n, b"x" * 500) for n in range(20))
+            )
             await store.acknowledge_part(("work", "work.a"), "_tail.jsonl")
         await store.journals.messages.upkeep.tidy()
         await store.look()
@@ -66,9 +67,7 @@ async def test_files_are_counted_again_when_something_is_written(
     async with writable.open() as store:
         live: list[int] = []
         for turn in range(3):
-            publisher = store.publisher("work", None, "in.txt")
-            await publisher.write(b"one\n")
-            await publisher.finish()
+            await publish_file(store, "work", None, "in.txt", b"one\n")
             await store.look()
             facts = [store.core.explanations.facts() for _ in range(3)]
             assert len(counted) == turn + 1

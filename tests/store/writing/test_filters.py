@@ -9,6 +9,7 @@ import pytest
 
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import START_MS
+from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, lines_of, queue_of
 
 LARGE_BYTES = 200_000
@@ -30,9 +31,7 @@ FILTERS = (
 
 
 async def publish(store: WritingStore, name: str, content: bytes) -> None:
-    publisher = store.publisher("filtered", None, name)
-    await publisher.write(content)
-    await publisher.finish()
+    await publish_file(store, "filtered", None, name, content)
 
 
 async def make(store: WritingStore, filters: tuple[str, ...]) -> None:

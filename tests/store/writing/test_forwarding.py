@@ -12,6 +12,7 @@ from journalfs.ids import MessageId
 from journalfs.store.write.store import WritingStore
 from tests.reference.amqp import Sections
 from tests.store.conftest import START_MS
+from tests.store.publishing import publish_file
 from tests.store.test_pages import small, write_page
 from tests.store.writing.conftest import Writable, configured_by_broker, lines_of, on_disk, queue_of
 
@@ -57,9 +58,9 @@ async def make_dead(store: WritingStore, *queues: str) -> None:
 
 async def published(store: WritingStore, *lines: dict[str, Any]) -> list[MessageId]:
     """Publish envelopes to `work.a`; their ids."""
-    publisher = store.publisher("work", "work.a", "in.jsonl")
-    await publisher.write("".join(json.dumps(line) + "\n" for line in lines).encode())
-    await publisher.finish()
+    await publish_file(
+        store, "work", "work.a", "in.jsonl", "".join(json.dumps(line) + "\n" for line in lines).encode()
+    )
     return [MessageId(json.loads(line)["id"]) for line in lines_of(store, "work.a")]
 
 
@@ -305,17 +306,11 @@ async def test_duplicate_ids_are_remembered_where_it_goes(writable: Writable) ->
         await make_dead(store, "dead")
         ids = await published(store, line)
         assert await store.send_to_dead_letters(A, ids) == 1
-        publisher = store.publisher("dead", "dead", "in.jsonl")
-        await publisher.write(json.dumps(line).encode() + b"\n")
-        await publisher.finish()
+        await publish_file(store, "dead", "dead", "in.jsonl", json.dumps(line).encode() + b"\n")
         assert len(dead(store)) == 1, "the id is known there now"
     async with writable.open() as store:
-        publisher = store.publisher("work", "work.a", "in.jsonl")
-        await publisher.write(b'{"body": "y", "duplicateId": "e"}\n')
-        await publisher.finish()
-        publisher = store.publisher("dead", "dead", "in.jsonl")
-        await publisher.write(b'{"body": "z", "duplicateId": "e"}\n')
-        await publisher.finish()
+        await publish_file(store, "work", "work.a", "in.jsonl", b'{"body": "y", "duplicateId": "e"}\n')
+        await publish_file(store, "dead", "dead", "in.jsonl", b'{"body": "z", "duplicateId": "e"}\n')
         ids = [MessageId(json.loads(one)["id"]) for one in lines_of(store, "work.a")]
         assert await store.send_to_dead_letters(A, ids) == 1
         assert [copy["body"] for copy in dead(store)] == ["x", "z", "y"], "it is taken all the same"
@@ -344,9 +339,7 @@ async def test_a_copy_that_fits_no_record_stays_and_holds_up_nobody(writable: Wr
         assert [copy["body"] for copy in dead(store)] == ["x", "y"]
         (event,) = events(store, "not-forwarded")
         assert str(ids[1]) in str(event["message"])
-        publisher = store.publisher("dead", "dead", "in.jsonl")
-        await publisher.write(b'{"body": "z", "duplicateId": "d"}\n')
-        await publisher.finish()
+        await publish_file(store, "dead", "dead", "in.jsonl", b'{"body": "z", "duplicateId": "d"}\n')
         copies = dead(store)
         assert len(copies) == 3, "its duplicate id is not known here"
     names = {file.name for file in (writable.root / "large-messages").iterdir()}

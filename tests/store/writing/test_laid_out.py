@@ -6,6 +6,7 @@ import gc
 
 from journalfs.store.api import Part
 from journalfs.store.queues import StoreQueue
+from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, queue_of
 from tests.store.writing.test_listed_names import sealed
 
@@ -22,9 +23,7 @@ def read(queue: StoreQueue, part: Part) -> list[bytes]:
 
 async def test_who_opens_a_part_again_gets_what_is_there_by_then(writable: Writable) -> None:
     async with writable.open() as store:
-        publisher = store.publisher("work", "work.a", "in")
-        await publisher.write(b"".join(b"%d\n" % number for number in range(100)))
-        await publisher.finish()
+        await publish_file(store, "work", "work.a", "in", b"".join(b"%d\n" % number for number in range(100)))
         queue = queue_of(store, "work.a")
         await sealed(store, writable, queue)
         (part,) = queue.parts()

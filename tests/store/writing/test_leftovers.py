@@ -20,6 +20,7 @@ from tests.differential.encode import record
 from tests.differential.encode_messages import core_header, page_record, text_message
 from tests.store.appending import ACK, ADD, ADD_REF, ADD_TX, MESSAGE, UPDATE, UPDATE_TX
 from tests.store.conftest import QUEUE_A
+from tests.store.publishing import publish_file
 from tests.store.test_pages import PAGE_TX, write_page
 from tests.store.writing.conftest import Writable, lines_of, queue_of
 from tests.store.writing.test_forwarding import events
@@ -276,9 +277,7 @@ async def test_closed_files_keep_no_bodies(writable: Writable) -> None:
 
     async with writable.open() as store:
         for _ in range(3):
-            publisher = store.publisher("work", "work.a", "in.bin")
-            await publisher.write(bytes(200_000))
-            await publisher.finish()
+            await publish_file(store, "work", "work.a", "in.bin", bytes(200_000))
         queue = queue_of(store, "work.a")
         opened = [queue.open_all(), queue.open_tail()]
         for source in opened:

@@ -24,6 +24,7 @@ from journalfs.store.write.admission import Action
 from journalfs.store.write.disk_limits import Space
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import LittleStore
+from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, lines_of
 
 AT = ("work", "work.a")
@@ -50,9 +51,7 @@ def limited(little_store: LittleStore) -> Limited:
 
 
 async def publish(store: WritingStore, *lines: str, queue: str | None = "work.a") -> None:
-    publisher = store.publisher("work", queue, "in")
-    await publisher.write("".join(f"{line}\n" for line in lines).encode())
-    await publisher.finish()
+    await publish_file(store, "work", queue, "in", "".join(f"{line}\n" for line in lines).encode())
 
 
 def texts(store: WritingStore, queue: str = "work.a") -> list[str]:

@@ -17,6 +17,7 @@ from journalfs.limits import PIECE_RECORDS, PIECES_IN_FLIGHT_MAX
 from journalfs.store.write.store import WritingStore
 from tests.broker.settings import ONE_IS_QUICK
 from tests.reference.store import load
+from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, bodies_of, lines_of, queue_of
 
 A, B = ("work", "work.a"), ("work", "work.b")
@@ -380,9 +381,7 @@ async def test_a_queue_becomes_a_ring_while_many_messages_come(writable: Writabl
 
 
 async def publish_line(store: WritingStore, line: bytes) -> None:
-    publisher = store.publisher("work", "work.a", "in.txt")
-    await publisher.write(line)
-    await publisher.finish()
+    await publish_file(store, "work", "work.a", "in.txt", line)
 
 
 @pytest.mark.parametrize("writable", ONE_IS_QUICK, indirect=True)

@@ -14,6 +14,7 @@ from journalfs.errors import NotEmpty
 from journalfs.format.record_types import MessageType
 from tests.mounting import journalfs
 from tests.store.conftest import QUEUE_A
+from tests.store.publishing import publish_file
 from tests.store.test_pages import small, write_page
 from tests.store.writing.conftest import Writable, bodies_of, ids_of
 from tests.store.writing.test_paging import BOTH, publish
@@ -59,9 +60,7 @@ async def test_a_page_of_another_address_stays_and_takes_nothing_along(
             assert bodies_of(store, "work.a") == left
             assert [one.kind for one in store.core.damage()] == ["page-folder"]
             for address, queue in (("work", "work.a"), ("work", "work.b"), ("other", "other.q")):
-                publisher = store.publisher(address, queue, "in.txt")
-                await publisher.write(b"another\n")
-                await publisher.finish()
+                await publish_file(store, address, queue, "in.txt", b"another\n")
                 assert bodies_of(store, queue, address)[-1] == "another"
                 assert await store.acknowledge((address, queue), ids_of(store, queue, address)[-1:]) == 1
     assert stray.read_bytes() == content

@@ -17,6 +17,7 @@ from journalfs.ids import MessageId, RecordId
 from journalfs.store.write.copies import TOGETHER_MAX
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import START_MS
+from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, lines_of, on_disk, queue_of
 
 A, B = ("work", "work.a"), ("work", "work.b")
@@ -29,9 +30,7 @@ def envelopes(lines: list[bytes]) -> list[dict[str, Any]]:
 
 async def test_what_a_queue_has_already_is_added_to_it_as_a_copy(writable: Writable) -> None:
     async with writable.open() as store:
-        publisher = store.publisher("work", None, "in")
-        await publisher.write(b"one\ntwo\nthree\n")
-        await publisher.finish()
+        await publish_file(store, "work", None, "in", b"one\ntwo\nthree\n")
         before = envelopes(lines_of(store, "work.a"))
         ids = [MessageId(line["id"]) for line in before]
         assert await store.acknowledge(B, [ids[1]]) == 1
@@ -105,9 +104,7 @@ async def test_the_address_that_it_is_moved_to_says_when_it_expires(writable: Wr
 
 async def test_a_copied_large_message_has_a_body_of_its_own(writable: Writable) -> None:
     async with writable.open() as store:
-        publisher = store.publisher("work", None, "film.mkv")
-        await publisher.write(b"film" * 50_000)
-        await publisher.finish()
+        await publish_file(store, "work", None, "film.mkv", b"film" * 50_000)
         first = MessageId(envelopes(lines_of(store, "work.a"))[0]["id"])
         assert await store.move(A, [first], B) == 1
         assert await store.acknowledge(B, [first]) == 1
@@ -126,9 +123,9 @@ async def test_what_is_not_due_stays_so(writable: Writable) -> None:
         {"body": "now"},
     ]
     async with writable.open() as store:
-        publisher = store.publisher("work", "work.a", "in.jsonl")
-        await publisher.write("".join(json.dumps(line) + "\n" for line in lines).encode())
-        await publisher.finish()
+        await publish_file(
+            store, "work", "work.a", "in.jsonl", "".join(json.dumps(line) + "\n" for line in lines).encode()
+        )
         ids = [MessageId(line["id"]) for line in envelopes(lines_of(store, "work.a"))]
         assert await store.move(A, ids, B) == 3
         after = envelopes(lines_of(store, "work.b"))
@@ -222,9 +219,7 @@ async def test_a_damaged_message_is_moved_as_it_is_or_not_at_all(writable: Writa
 
 async def test_deliveries_from_another_queue_do_not_count(writable: Writable) -> None:
     async with writable.open() as store:
-        publisher = store.publisher("work", None, "in.jsonl")
-        await publisher.write(b'{"body": "tried", "deliveryCount": 3}\n')
-        await publisher.finish()
+        await publish_file(store, "work", None, "in.jsonl", b'{"body": "tried", "deliveryCount": 3}\n')
         first = MessageId(envelopes(lines_of(store, "work.a"))[0]["id"])
         assert await store.move(A, [first], B) == 1
         after = envelopes(lines_of(store, "work.b"))

@@ -17,6 +17,7 @@ from journalfs.store.write.admission import Action
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 from tests.frozen import PristineStores
+from tests.store.publishing import publish_file
 from tests.store.writing.conftest import lines_of, queue_of
 from tests.tools.crash_copy import copy_as_left
 
@@ -45,9 +46,7 @@ async def opened(root: Path, **settings: object) -> AsyncIterator[WritingStore]:
 
 
 async def publish(store: WritingStore) -> None:
-    publisher = store.publisher(ADDRESS, None, "in")
-    await publisher.write(b"new\n")
-    await publisher.finish()
+    await publish_file(store, ADDRESS, None, "in", b"new\n")
 
 
 def paged(store: WritingStore) -> tuple[StoreQueue, int, int]:

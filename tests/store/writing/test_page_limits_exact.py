@@ -12,6 +12,7 @@ import trio
 from journalfs.errors import AddressFull
 from journalfs.store.write.store import SyncMode, WritingStore
 from tests.store.conftest import LittleStore
+from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, lines_of, queue_of
 
 LIMIT = 12
@@ -116,9 +117,7 @@ async def test_what_is_moved_to_it_counts(paged: Paged) -> None:
     async with paged.open("FAIL", f"page-limit-messages = {LIMIT}") as store:
         await store.create_address("other")
         await store.create_queue("other", "other")
-        publisher = store.publisher("other", None, "in")
-        await publisher.write(b"line\n" * 5)
-        await publisher.finish()
+        await publish_file(store, "other", None, "in", b"line\n" * 5)
         await publish(store, [1] * 4)
         ids = [json.loads(line)["id"] for line in lines_of(store, "other", "other")]
         assert await store.move(("other", "other"), ids, AT) == 5

@@ -21,6 +21,7 @@ from tests.differential.encode import record
 from tests.paging.test_writer import files_end_at
 from tests.reference.pages import Page, address_pages
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
+from tests.store.publishing import publish_file
 from tests.store.test_pages import small, write_page
 from tests.store.writing.conftest import Writable, bodies_of, ids_of, lines_of, queue_of
 from tests.store.writing.test_delivering import drained
@@ -54,9 +55,7 @@ def side(store: WritingStore, kind: MessageType) -> list[tuple[int, int, int]]:
 
 
 async def publish(store: WritingStore, name: str, content: bytes, queue: str | None = None) -> None:
-    publisher = store.publisher("work", queue, name)
-    await publisher.write(content)
-    await publisher.finish()
+    await publish_file(store, "work", queue, name, content)
 
 
 @pytest.mark.rule("S-110")
@@ -423,9 +422,7 @@ async def test_a_delay_counts_from_when_it_was_made_or_came(
         await store.create_queue("other", "other.a")
         if pages:
             await store.set_attribute("other", None, "user.journalfs.max-size-messages", b"0")
-        publisher = store.publisher("other", None, "in.jsonl")
-        await publisher.write(json.dumps({"amqp": sections}).encode() + b"\n")
-        await publisher.finish()
+        await publish_file(store, "other", None, "in.jsonl", json.dumps({"amqp": sections}).encode() + b"\n")
         queue = queue_of(store, "other.a", "other")
         assert queue.status()["pagedCount"] == pages
         for waited_ms in (0, 30_000):

@@ -11,6 +11,7 @@ from journalfs.errors import BadEnvelope, NoRoute, NoSuchName, NotEmpty
 from journalfs.ids import MessageId
 from journalfs.store import open_store
 from tests.reference.store import load
+from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, lines_of, queue_of
 
 
@@ -41,18 +42,14 @@ async def test_a_line_is_a_message_in_every_multicast_queue(writable: Writable) 
 
 async def test_a_file_in_a_queue_goes_to_that_queue_only(writable: Writable) -> None:
     async with writable.open() as store:
-        publisher = store.publisher("work", "work.b", "notes")
-        await publisher.write(b"only here\n")
-        await publisher.finish()
+        await publish_file(store, "work", "work.b", "notes", b"only here\n")
         assert not lines_of(store, "work.a")
     assert on_disk(writable, "work.b") == ["only here"]
 
 
 async def test_acknowledged_messages_do_not_come_back(writable: Writable) -> None:
     async with writable.open() as store:
-        publisher = store.publisher("work", None, "in")
-        await publisher.write(b"".join(b"%d\n" % n for n in range(10)))
-        await publisher.finish()
+        await publish_file(store, "work", None, "in", b"".join(b"%d\n" % n for n in range(10)))
         ids = [json.loads(line)["id"] for line in lines_of(store, "work.a")]
         assert await store.acknowledge(("work", "work.a"), [MessageId(ids[3])]) == 1
         assert await store.acknowledge(("work", "work.a"), [MessageId(ids[3])]) == 0
@@ -70,9 +67,7 @@ async def test_acknowledged_messages_do_not_come_back(writable: Writable) -> Non
 
 async def test_moving_is_one_step(writable: Writable) -> None:
     async with writable.open() as store:
-        publisher = store.publisher("work", "work.a", "in")
-        await publisher.write(b"x\ny\n")
-        await publisher.finish()
+        await publish_file(store, "work", "work.a", "in", b"x\ny\n")
         first = json.loads(lines_of(store, "work.a")[0])["id"]
         assert await store.move(("work", "work.a"), [MessageId(first)], ("work", "work.b")) == 1
         assert bodies(lines_of(store, "work.a")) == ["y"]
@@ -108,9 +103,7 @@ async def test_addresses_and_queues_come_and_go(writable: Writable) -> None:
         with pytest.raises(NoRoute):
             await publisher.write(b"lost?\n")
         await store.create_queue("orders", "billing")
-        publisher = store.publisher("orders", None, "in")
-        await publisher.write(b"kept\n")
-        await publisher.finish()
+        await publish_file(store, "orders", None, "in", b"kept\n")
         assert bodies(lines_of(store, "billing", "orders")) == ["kept"]
         with pytest.raises(NotEmpty):
             await store.delete_queue("orders", "billing")
@@ -134,9 +127,7 @@ async def test_ids_are_never_given_twice(writable: Writable) -> None:
     seen: set[int] = set()
     for _ in range(3):
         async with writable.open() as store:
-            publisher = store.publisher("work", "work.a", "in")
-            await publisher.write(b"x\n" * 3)
-            await publisher.finish()
+            await publish_file(store, "work", "work.a", "in", b"x\n" * 3)
             ids = [json.loads(line)["id"] for line in lines_of(store, "work.a")]
             assert not seen & set(ids)
             seen |= set(ids)
@@ -173,13 +164,9 @@ async def test_an_address_remembers_what_no_queue_took(writable: Writable) -> No
             await store.set_attribute("work", queue, "user.journalfs.filter", b"color = 'red'")
         for color in ("blue", "red"):
             line["properties"] = {"color": color}
-            publisher = store.publisher("work", None, "in.jsonl")
-            await publisher.write(json.dumps(line).encode() + b"\n")
-            await publisher.finish()
+            await publish_file(store, "work", None, "in.jsonl", json.dumps(line).encode() + b"\n")
             assert lines_of(store, "work.a") == []
     async with writable.open() as store:
         assert store.core.duplicate_ids() == {"work": 1}
-        publisher = store.publisher("work", None, "in.jsonl")
-        await publisher.write(json.dumps(line).encode() + b"\n")
-        await publisher.finish()
+        await publish_file(store, "work", None, "in.jsonl", json.dumps(line).encode() + b"\n")
         assert lines_of(store, "work.a") == []

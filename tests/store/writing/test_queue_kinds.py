@@ -12,6 +12,7 @@ from journalfs.ids import MessageId
 from journalfs.store.write.delivering import Consumer, Delivery
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import START_MS
+from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, bodies_of, ids_of, lines_of, on_disk, queue_of
 from tests.store.writing.test_forwarding import configure
 
@@ -25,9 +26,9 @@ async def become(store: WritingStore, queue: tuple[str, str], **settings: object
 
 
 async def send(store: WritingStore, *lines: dict[str, Any], queue: str | None = "work.a") -> None:
-    publisher = store.publisher("work", queue, "in.jsonl")
-    await publisher.write("".join(json.dumps(line) + "\n" for line in lines).encode())
-    await publisher.finish()
+    await publish_file(
+        store, "work", queue, "in.jsonl", "".join(json.dumps(line) + "\n" for line in lines).encode()
+    )
 
 
 def valued(body: str, value: object, name: str = "_AMQ_LVQ_NAME") -> dict[str, Any]:
@@ -301,9 +302,7 @@ async def test_a_ring_keeps_so_many(writable: Writable) -> None:
         assert await store.acknowledge(A, ids_of(store)[:1]) == 1
         await send(store, {"body": "6"})
         assert bodies_of(store) == ["4", "5", "6"], "there was room"
-        publisher = store.publisher("work", "work.a", "in.txt")
-        await publisher.write(b"7\n8\n")
-        await publisher.finish()
+        await publish_file(store, "work", "work.a", "in.txt", b"7\n8\n")
         assert bodies_of(store) == ["6", "7", "8"]
     assert [one["body"] for one in on_disk(writable, "work.a")] == ["6", "7", "8"]
     async with writable.open() as store:

@@ -12,6 +12,7 @@ from journalfs.errors import NoOrigin
 from journalfs.ids import MessageId
 from journalfs.store.write import redriving
 from journalfs.store.write.store import WritingStore
+from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, ids_of, lines_of, on_disk, queue_of
 from tests.store.writing.test_forwarding import AMQP, CORE, A, configure, dead, make_dead, published
 
@@ -112,9 +113,7 @@ async def test_pages_give_and_take(writable: Writable) -> None:
         assert await store.send_to_dead_letters(A, ids) == 6
         await store.set_attribute("work", None, "user.journalfs.max-size-bytes", b"1000")
         await store.set_attribute("work", None, "user.journalfs.address-full-policy", b"PAGE")
-        publisher = store.publisher("work", "work.b", "in.txt")
-        await publisher.write(b"x" * 2000 + b"\n" + b"y" * 10 + b"\n")
-        await publisher.finish()
+        await publish_file(store, "work", "work.b", "in.txt", b"x" * 2000 + b"\n" + b"y" * 10 + b"\n")
         assert (await store.redrive(DEAD, await dead_ids(store))).sent == {A: 6}
         assert queue_of(store, "work.a").status()["pagedCount"] == 6
         bodies = [json.loads(line) for line in lines_of(store, "work.a")]
@@ -138,9 +137,7 @@ async def test_origins_and_reasons_are_selections(writable: Writable) -> None:
         await store.move(ODD, ids_of(store, ODD[1], ODD[0]), DEAD)
         await store.send_to_dead_letters(A, [failed])
         await store.expire(A, [over])
-        publisher = store.publisher("dead", "dead", "in.txt")
-        await publisher.write(b"sent\n")
-        await publisher.finish()
+        await publish_file(store, "dead", "dead", "in.txt", b"sent\n")
         queue = queue_of(store, "dead", "dead")
         origins = queue.origins()
         await origins.find()

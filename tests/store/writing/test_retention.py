@@ -8,6 +8,7 @@ import pytest
 
 from journalfs.journal.upkeep import Upkeep
 from tests.reference.journal import ADD, ADD_TX, EVENT, ROLLBACK, read_folder
+from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, queue_of
 
 LARGE_MESSAGE, MESSAGE, BODY = 30, 45, 49
@@ -27,9 +28,13 @@ async def test_closed_files_are_copied(writable: Writable) -> None:
     configure(writable)
     async with writable.open() as store:
         for turn in range(20):
-            publisher = store.publisher("work", "work.a", "in")
-            await publisher.write(b"".join(b"%d-%d %s\n" % (turn, n, b"x" * 500) for n in range(20)))
-            await publisher.finish()
+            await publish_file(
+                store,
+                "work",
+                "work.a",
+                "in",
+                b"".join(b"%d-%d %s\n" % (turn, n, b"x" * 500) for n in range(20)),
+            )
             await store.acknowledge_part(("work", "work.a"), "_tail.jsonl")
             await store.journals.messages.upkeep.tidy()
         assert store.journals.messages.upkeep.files_freed > 5
@@ -50,9 +55,7 @@ async def test_bodies_of_large_messages_are_in_the_journal_too(writable: Writabl
     configure(writable)
     content = bytes(range(256)) * 1000
     async with writable.open() as store:
-        publisher = store.publisher("work", "work.a", "picture.png")
-        await publisher.write(content)
-        await publisher.finish()
+        await publish_file(store, "work", "work.a", "picture.png", content)
         message_id = queue_of(store, "work.a").listing().message_id(0)
         await store.journals.messages.upkeep.tidy()
     records = {}
@@ -80,9 +83,7 @@ async def test_what_was_closed_last_is_copied_at_the_end(
     configure(writable)
     monkeypatch.setattr(Upkeep, "_retain", too_late)
     async with writable.open() as store:
-        publisher = store.publisher("work", "work.a", "picture.png")
-        await publisher.write(bytes(range(256)) * 600)
-        await publisher.finish()
+        await publish_file(store, "work", "work.a", "picture.png", bytes(range(256)) * 600)
         await store.published()
         assert read_folder(writable.root / "history") == []
     *closed, _ = sorted(file.file_id for file in read_folder(writable.root / "journal") if file.scan.records)
@@ -92,9 +93,7 @@ async def test_what_was_closed_last_is_copied_at_the_end(
 
 async def test_without_a_history_there_is_nothing_of_the_kind(writable: Writable) -> None:
     async with writable.open() as store:
-        publisher = store.publisher("work", "work.a", "picture.png")
-        await publisher.write(bytes(300_000))
-        await publisher.finish()
+        await publish_file(store, "work", "work.a", "picture.png", bytes(300_000))
     found = [record for file in read_folder(writable.root / "journal") for record in file.scan.records]
     assert not any(record.user_type == BODY for record in found)
     assert not (writable.root / "history").exists()
@@ -104,9 +103,7 @@ async def test_a_broker_goes_on_behind_what_was_copied(writable: Writable) -> No
     """It takes a file without data for free, and would write on in the one before, which has its copy."""
     configure(writable)
     async with writable.open() as store:
-        publisher = store.publisher("work", "work.a", "in")
-        await publisher.write(b"kept\n" * 20)
-        await publisher.finish()
+        await publish_file(store, "work", "work.a", "in", b"kept\n" * 20)
         await store.published()
         await store.journals.messages.upkeep.compact()
         current = store.journals.messages.current.name

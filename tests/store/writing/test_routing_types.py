@@ -13,6 +13,7 @@ from journalfs.errors import NoRoute
 from journalfs.store.write import store as store_module
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import LittleStore
+from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, bodies_of, lines_of
 from tests.store.writing.test_flushed import crashed, notes, opened
 
@@ -78,9 +79,7 @@ async def test_a_write_is_refused_as_a_whole(
         else:
             assert bodies_of(store, "work.a") + bodies_of(store, "work.b") == ["plain"]
         await set_kind(store, "work.b", kind)
-        publisher = store.publisher("work", None, "in.jsonl")
-        await publisher.write(envelope(stated, protocol))
-        await publisher.finish()
+        await publish_file(store, "work", None, "in.jsonl", envelope(stated, protocol))
         assert (bodies_of(store, "work.a").count("stated"), bodies_of(store, "work.b")[-1]) == (0, "stated")
 
 
@@ -128,9 +127,7 @@ async def test_what_filters_refuse_is_wanted_by_nobody(writable: Writable) -> No
     async with writable.open() as store:
         await set_kind(store, "work.b", "ANYCAST")
         await store.set_attribute("work", "work.a", "user.journalfs.filter", b"color = 'red'")
-        publisher = store.publisher("work", None, "in.jsonl")
-        await publisher.write(envelope(0) + envelope(1))
-        await publisher.finish()
+        await publish_file(store, "work", None, "in.jsonl", envelope(0) + envelope(1))
         assert (bodies_of(store, "work.a"), bodies_of(store, "work.b")) == ([], ["stated"])
 
 
@@ -140,9 +137,7 @@ async def test_a_queue_gets_what_is_written_to_it_whatever_type_is_stated(
     writable: Writable, protocol: str
 ) -> None:
     async with writable.open() as store:
-        publisher = store.publisher("work", "work.a", "in.jsonl")
-        await publisher.write(envelope(1, protocol))
-        await publisher.finish()
+        await publish_file(store, "work", "work.a", "in.jsonl", envelope(1, protocol))
         assert bodies_of(store, "work.a") == ["stated"]
 
 
@@ -187,9 +182,7 @@ async def test_what_the_store_sends_itself_goes_to_queues_of_either_kind(writabl
     async with writable.open() as store:
         await store.create_address("dead")
         await store.create_queue("dead", "dead")
-        publisher = store.publisher("work", "work.a", "in.jsonl")
-        await publisher.write(b"".join(lines) + envelope(1))
-        await publisher.finish()
+        await publish_file(store, "work", "work.a", "in.jsonl", b"".join(lines) + envelope(1))
         ids = [json.loads(line)["id"] for line in lines_of(store, "work.a")]
         assert await store.send_to_dead_letters(("work", "work.a"), ids) == 6
         found = [json.loads(line) for line in lines_of(store, "dead", "dead")]
@@ -203,7 +196,5 @@ async def test_what_the_store_sends_itself_goes_to_queues_of_either_kind(writabl
 async def test_a_type_that_no_broker_knows_says_nothing(writable: Writable, protocol: str) -> None:
     async with writable.open() as store:
         await set_kind(store, "work.b", "ANYCAST")
-        publisher = store.publisher("work", None, "in.jsonl")
-        await publisher.write(envelope(7, protocol))
-        await publisher.finish()
+        await publish_file(store, "work", None, "in.jsonl", envelope(7, protocol))
         assert bodies_of(store, "work.a") == bodies_of(store, "work.b") == ["stated"]

@@ -11,6 +11,7 @@ from journalfs.ids import MessageId
 from journalfs.store.settings import settings_in_force
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import LittleStore
+from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, bodies_of, lines_of, queue_of
 from tests.store.writing.test_forwarding import events
 
@@ -154,9 +155,7 @@ async def test_an_address_takes_what_just_fits(writable: Writable) -> None:
 async def test_delivery_count_and_schedule_of_a_message(writable: Writable) -> None:
     later = writable.clock.now_ms() + 60_000
     async with writable.open() as store:
-        publisher = store.publisher("work", "work.a", "in")
-        await publisher.write(b"x\n")
-        await publisher.finish()
+        await publish_file(store, "work", "work.a", "in", b"x\n")
         message = MessageId(json.loads(lines_of(store, "work.a")[0])["id"])
         at = ("work", "work.a")
         await store.set_message_attribute(at, message, "user.journalfs.deliveryCount", b"3")
@@ -310,9 +309,7 @@ async def test_queues_may_take_turns(little_store: LittleStore) -> None:
     async with Writable(little_store, "NIO").open() as store:
         for queue in ("work.a", "work.b"):
             await store.set_attribute("work", queue, "user.journalfs.routing-type", b"ANYCAST")
-        publisher = store.publisher("work", None, "in")
-        await publisher.write(b"1\n2\n3\n4\n")
-        await publisher.finish()
+        await publish_file(store, "work", None, "in", b"1\n2\n3\n4\n")
         assert [len(lines_of(store, queue)) for queue in ("work.a", "work.b")] == [2, 2]
 
 

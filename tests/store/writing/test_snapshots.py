@@ -27,6 +27,7 @@ from journalfs.store.write import snapshotting
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import QUEUE_A, QUEUE_B
+from tests.store.publishing import publish_file
 from tests.store.test_pages import small, write_page
 from tests.store.writing.conftest import Writable, lines_of, queue_of
 from tests.tools.make_store import StoreSpec, make_store
@@ -44,9 +45,7 @@ def small_files(writable: Writable) -> Writable:
 
 
 async def publish(store: WritingStore, content: bytes, queue: str | None = None, name: str = "in") -> None:
-    publisher = store.publisher("work", queue, name)
-    await publisher.write(content)
-    await publisher.finish()
+    await publish_file(store, "work", queue, name, content)
 
 
 def numbered(name: str, count: int = 20, length: int = 500) -> bytes:

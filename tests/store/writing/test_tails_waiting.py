@@ -8,6 +8,7 @@ from journalfs.limits import TAIL_WAIT_MS
 from journalfs.store.queues import StoreQueue
 from journalfs.store.tails import Tails
 from journalfs.store.write.store import WritingStore
+from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, queue_of
 
 QUEUES = 20
@@ -28,9 +29,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def publish(store: WritingStore, queue: str) -> None:
-    publisher = store.publisher("work", queue, "in.txt")
-    await publisher.write(b"line\n")
-    await publisher.finish()
+    await publish_file(store, "work", queue, "in.txt", b"line\n")
     await store.published()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import LittleStore
+from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, lines_of
 
 ADDRESS = "turns"
@@ -34,15 +35,11 @@ async def send(store: WritingStore, colors: Sequence[str]) -> None:
     lines = [
         json.dumps({"body": f"{n}", "properties": {"color": color}}) for n, color in enumerate(colors, 1)
     ]
-    publisher = store.publisher(ADDRESS, None, "in.jsonl")
-    await publisher.write("".join(f"{line}\n" for line in lines).encode())
-    await publisher.finish()
+    await publish_file(store, ADDRESS, None, "in.jsonl", "".join(f"{line}\n" for line in lines).encode())
 
 
 async def say(store: WritingStore, content: bytes) -> None:
-    publisher = store.publisher(ADDRESS, None, "in.txt")
-    await publisher.write(content)
-    await publisher.finish()
+    await publish_file(store, ADDRESS, None, "in.txt", content)
 
 
 def bodies(store: WritingStore, queue: str) -> list[str]:

@@ -19,6 +19,7 @@ from journalfs.store.write import store as store_module
 from journalfs.store.write.store import WritingStore
 from tests.reference.pages import address_pages
 from tests.store.conftest import LittleStore
+from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, lines_of, queue_of
 
 ADDRESS, ALL, TWO = "sensors.temp", "sensors.#", "sensors.*"
@@ -63,9 +64,7 @@ async def bind_all(store: WritingStore) -> None:
 
 
 async def write(store: WritingStore, content: bytes, name: str = "in.txt", address: str = ADDRESS) -> None:
-    publisher = store.publisher(address, None, name)
-    await publisher.write(content)
-    await publisher.finish()
+    await publish_file(store, address, None, name, content)
 
 
 async def send(store: WritingStore, way: str, folder: Path, bodies: Iterable[str]) -> None:
@@ -196,9 +195,7 @@ async def test_an_address_needs_no_queue_of_its_own(writable: Writable) -> None:
 async def test_what_is_written_to_a_queue_goes_to_that_alone(writable: Writable) -> None:
     async with writable.open() as store:
         await bind_all(store)
-        publisher = store.publisher(ADDRESS, "sensors.temp", "in.txt")
-        await publisher.write(b"1\n")
-        await publisher.finish()
+        await publish_file(store, ADDRESS, "sensors.temp", "in.txt", b"1\n")
         assert [bodies(store, queue) for queue in EVERYWHERE] == [["1"], [], []]
 
 
@@ -417,9 +414,7 @@ async def test_dead_letters_reach_it(little_store: LittleStore) -> None:
     writable = configured(little_store, of_address("work", dead_letter_address=ADDRESS))
     async with writable.open() as store:
         await bind(store, {"all": ALL})
-        publisher = store.publisher("work", "work.a", "in.txt")
-        await publisher.write(b"1\n")
-        await publisher.finish()
+        await publish_file(store, "work", "work.a", "in.txt", b"1\n")
         found = [json.loads(line)["id"] for line in lines_of(store, "work.a")]
         assert await store.send_to_dead_letters(("work", "work.a"), found) == 1
         assert bodies(store, "all") == ["1"]
