@@ -178,12 +178,3 @@ def test_the_command(spark: SparkSession, tmp_path: Path) -> None:
     empty = written_store(tmp_path / "empty", {"a": []})
     assert journalfs("pipeline", "stats", empty, "--output", tmp_path / "none").returncode == 0
     assert "<dd>0</dd>" in (tmp_path / "none" / "report.html").read_text()
-
-
-@pytest.mark.long
-def test_a_database_gives_what_its_files_gave(spark: SparkSession, tmp_path: Path) -> None:
-    store = written_store(tmp_path, {"a": [{"body": "xy", "timestamp": 5 * MINUTE}, {"body": "z"}]})
-    url = f"sqlite:///{tmp_path}/store.db"
-    assert journalfs("convert", store, url).returncode == 0
-    of_files, of_tables = ([*objects("pipeline", "stats", one, "--json")] for one in (store, url))
-    assert [one | {"medianAge": 0} for one in of_tables] == [one | {"medianAge": 0} for one in of_files]
