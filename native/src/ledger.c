@@ -257,6 +257,7 @@ static jfs_status apply_plain(jfs_ledger *ledger, uint32_t slot, const jfs_recor
         status = ledger_add(ledger, slot, record->record_id, record->length, &entry);
         return status == JFS_OK ? ledger_settle_add(ledger, entry) : status;
     }
+    if (entry == NULL) ledger_settle_all(ledger); /* updates of it may be among what is still to be settled */
     if (entry == NULL && record->kind == JFS_DELETE) return ledger_delete_leftover(ledger, slot, record->record_id);
     if (entry == NULL) return ledger_update_leftover(ledger, slot, record->record_id);
     if (entry->flags & LIVE_PENDING) return JFS_OK;

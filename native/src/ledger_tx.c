@@ -230,6 +230,14 @@ void ledger_settle_all(jfs_ledger *ledger) {
     while (jfs_ledger_settle(ledger, UINT32_MAX) == JFS_FULL) continue;
 }
 
+/* Whether it changes what is not there: updates of that may be among what is still to be settled. */
+static int changes_absent(const tx_entry *tx) {
+    for (uint32_t i = 0; i < tx->operation_count; i++) {
+        if (tx->operations[i].entry == NONE && tx->operations[i].kind != JFS_ADD_TX) return 1;
+    }
+    return 0;
+}
+
 /* It is open no more, and what its operations do is settled. */
 static jfs_status tx_settle(jfs_ledger *ledger, tx_entry *tx, int committed) {
     const uint32_t number = (uint32_t)(tx - ledger->txs);
@@ -248,6 +256,7 @@ static jfs_status tx_settle(jfs_ledger *ledger, tx_entry *tx, int committed) {
         ledger->last_ended = number;
         return JFS_OK;
     }
+    if (ledger->first_ended != NONE && changes_absent(tx)) ledger_settle_all(ledger);
     status = settle_some(ledger, tx, UINT32_MAX);
     tx_release(tx);
     return status;

@@ -17,13 +17,14 @@ from journalfs.engine.status import CoreRefused
 from journalfs.ids import RecordId, TxId
 from journalfs.journal.opening import read_file
 from journalfs.journal.pool import WriteFile
+from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter
 from tests.journal.driving import SMALL, Driver
 from tests.journal.simulated import SimulatedDisk
 
 
-def opened(disk: SimulatedDisk | None = None) -> JournalWriter:
-    return JournalWriter.open(disk or SimulatedDisk(), SMALL, FakeClock())
+def opened(disk: SimulatedDisk | None = None, sizes: WriteSettings = SMALL) -> JournalWriter:
+    return JournalWriter.open(disk or SimulatedDisk(), sizes, FakeClock())
 
 
 def test_a_file_is_free_when_all_in_it_is_cancelled() -> None:
@@ -65,19 +66,22 @@ def test_a_file_stays_while_its_deletes_are_needed() -> None:
     trio.run(run)
 
 
-@pytest.mark.parametrize("in_transaction", [False, True])
-def test_a_delete_outlives_the_updates_of_what_it_deleted(in_transaction: bool) -> None:
+@pytest.mark.parametrize(("in_transaction", "others"), [(False, 0), (True, 0), (True, 5000)])
+def test_a_delete_outlives_the_updates_of_what_it_deleted(in_transaction: bool, others: int) -> None:
     """Also in a journal that is opened once the file with the record itself is gone: without the delete, an
-    acknowledgement in a file that stays would tell of a message that was lost.
+    acknowledgement in a file that stays would tell of a message that was lost. `others`: also in a long
+    transaction, whose end is settled bit by bit.
     """
 
     async def run() -> None:
-        disk = SimulatedDisk()
-        writer = opened(disk)
+        disk, sizes = SimulatedDisk(), replace(SMALL, file_size_bytes=1 << 20) if others else SMALL
+        writer = opened(disk, sizes)
         first = writer.current
         writer.stage_add(RecordId(1), 45, b"")
         writer.switch()
         if in_transaction:
+            for number in range(others):
+                writer.stage_add_in(TxId(9), RecordId(100 + number), 45, b"")
             writer.stage_update_in(TxId(9), RecordId(1), 33, bytes(8))
             writer.stage_commit(TxId(9))
         else:
@@ -94,13 +98,14 @@ def test_a_delete_outlives_the_updates_of_what_it_deleted(in_transaction: bool) 
         kept = [file.name for file in writer.data[1:]]
         assert await writer.upkeep.reclaim() == [first.name]
         await writer.close()
-        again = opened(disk)
+        again = opened(disk, sizes)
         again.switch()
         assert await again.upkeep.reclaim() == []
         assert [file.name for file in again.data[:-1]] == kept
         (_, second, *_) = again.upkeep.explain()
         assert second.cancels_earlier == (kept[0],)
-        again.stage_delete(RecordId(2))
+        for one in (2, *range(100, 100 + others)):
+            again.stage_delete(RecordId(one))
         again.switch()
         await again.durable(again.stage_add(RecordId(4), 45, b""))
         assert kept[:2] == (await again.upkeep.reclaim())[:2], "nothing keeps them any more"
