@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -34,6 +35,10 @@ def work(mount: Path, cycle: int) -> None:
                 message.rename(transaction / "work/work.b/x")
         if number % 4 == 3:
             transaction.rmdir()
+        elif number % 4 == 1:
+            xid = base64.b64encode(f"{cycle:04}-{number:04}".encode() + bytes((7, 0, 0, 0))).decode()
+            transaction.rename(root / "prepared" / xid)
+            (root / xid).rename(root / ("committed" if number % 8 == 1 else "rolled-back") / xid)
         else:
             transaction.rename(root / "committed" / name)
 
