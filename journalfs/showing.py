@@ -9,9 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from journalfs import door
+
+if TYPE_CHECKING:
+    import logging
 
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
@@ -35,6 +38,17 @@ def printable(text: str) -> str:
 
 def _escape_control(match: re.Match[str]) -> str:
     return f"\\x{ord(match[0]):02x}"
+
+
+def log_lines(layout: str) -> logging.Formatter:
+    """What makes one such line of each that is logged."""
+    import logging  # noqa: PLC0415 - takes long, and few log
+
+    class Printable(logging.Formatter):
+        def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - it is called so
+            return printable(super().formatMessage(record))
+
+    return Printable(layout)
 
 
 def shown_in(value: object) -> object:

@@ -93,12 +93,16 @@ def store_argument(command: C) -> C:
 
 
 def _adopted(_ctx: click.Context, _param: click.Parameter, store: Path) -> Path:
+    act_as_owner()
+    return store
+
+
+def act_as_owner() -> None:
     """A command of root's acts as the owner of the store that it is about, once it has found that."""
     if os.geteuid() == 0:
         from journalfs.ownership import adopt_stores  # noqa: PLC0415 - takes longer than the help text
 
         adopt_stores()
-    return store
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +205,10 @@ def name_in_warnings() -> None:
     """What is logged goes to stderr, and begins as the failures of commands do."""
     import logging  # noqa: PLC0415 - takes longer than the help text
 
+    from journalfs.showing import log_lines  # noqa: PLC0415 - as above
+
     assert logging.lastResort is not None, "nobody took it away"
-    logging.lastResort.setFormatter(logging.Formatter("journalfs: %(message)s"))
+    logging.lastResort.setFormatter(log_lines("journalfs: %(message)s"))
 
 
 def find_address(store: Store, name: str) -> Address:
@@ -301,6 +307,13 @@ def write_all(source: ByteSource) -> None:
             out.write(piece)
     finally:
         source.close()
+
+
+def say(text: str, *, to_people: bool = False) -> None:
+    """A line of what was found, or beside it, on stderr. Names in it are no commands to a terminal."""
+    from journalfs.showing import printable  # noqa: PLC0415 - takes longer than the help text
+
+    click.echo(printable(text), err=to_people)
 
 
 def write_json(values: Iterable[object]) -> None:

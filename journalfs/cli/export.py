@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import click
 
-from journalfs.cli.common import GivenPath, Older, name_in_warnings, store_argument
+from journalfs.cli.common import GivenPath, Older, name_in_warnings, say, store_argument
 from journalfs.config.older import KINDS
 from journalfs.errors import EXIT_DAMAGED, SystemFailure, WrongCall
 
@@ -96,13 +96,14 @@ def _write(path: Path, older: Older, file_format: str, file: BinaryIO) -> int:
 
 
 def _tell(text: str) -> None:
-    print(f"journalfs: {text}", file=sys.stderr)
+    say(f"journalfs: {text}", to_people=True)
 
 
 @contextmanager
 def _opened_out(out: Path | None, *, overwrite: bool) -> Iterator[BinaryIO]:
     """The file to write. One that failed half way is not left behind."""
     from journalfs.exchange.behind import written_behind  # noqa: PLC0415 - takes longer than the help text
+    from journalfs.given import replacing  # noqa: PLC0415 - as above
 
     if out is None or str(out) == "-":
         with written_behind(sys.stdout.buffer) as behind:
@@ -111,15 +112,11 @@ def _opened_out(out: Path | None, *, overwrite: bool) -> Iterator[BinaryIO]:
         return
     if out.exists() and not overwrite:
         raise WrongCall(f"{out}: it is there already; --overwrite replaces it")
-    made = out.with_name(f".{out.name}.unfinished")
     try:
-        with made.open("wb") as file, written_behind(file) as behind:
+        with replacing(out, f".{out.name}.unfinished") as file, written_behind(file) as behind:
             yield behind
-        made.replace(out)
     except OSError as error:
-        raise SystemFailure.from_os(error, error.filename or out, doing="write") from error
-    finally:
-        made.unlink(missing_ok=True)
+        raise SystemFailure.from_os(error, out, doing="write") from error
 
 
 @contextmanager

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from pathlib import Path
 
 import click
 
-from journalfs.cli.common import GivenPath, name_in_warnings, store_argument
+from journalfs.cli.common import GivenPath, name_in_warnings, say, store_argument
 from journalfs.cli.export import FORMATS, progress
 from journalfs.errors import DecodeError, SystemFailure, WrongCall
 
@@ -55,8 +54,8 @@ def _import_lines(file: Path, directory: Path, prefix: str, extension: str, file
     with file.open("rb") as lines:
         problems = read_encoded(lines, directory, prefix=prefix, extension=extension, file_bytes=size)
     for problem in problems:
-        print(f"journalfs: {file}: {problem}", file=sys.stderr)
-    print(f"{directory}: a journal made of {file}")
+        say(f"journalfs: {file}: {problem}", to_people=True)
+    say(f"{directory}: a journal made of {file}")
 
 
 def _import_messages(file: Path, store: Path, chosen: str) -> None:
@@ -66,4 +65,4 @@ def _import_messages(file: Path, store: Path, chosen: str) -> None:
 
     with progress("importing", file.stat().st_size) as advance:
         done = trio.run(partial(importing.import_file, file, store, chosen, advance))
-    print(f"{store}: {done.messages} messages in {done.queues} queues")
+    say(f"{store}: {done.messages} messages in {done.queues} queues")

@@ -15,6 +15,7 @@ from journalfs.exchange.long_lines import DIGEST_BYTES, Line, lines_of
 from journalfs.exchange.sorting import Record, in_order
 from journalfs.format.core_message import NOTES, annotation_of
 from journalfs.store.api import Store, View
+from journalfs.store.envelope import of_whole_characters
 
 _OF_PLACE: Final = frozenset(("id", "queue", "address", "deliveryCount", "scheduledTime", "expiration"))
 """What a message may lose or get where it is moved."""
@@ -149,7 +150,10 @@ def _records(store: Store) -> Iterator[Record]:
 
 
 def _record(queue: bytes, line: Line) -> Record:
-    fields = _decode(line.text)
+    try:
+        fields = _decode(line.text)
+    except msgspec.DecodeError:
+        fields = _decode(of_whole_characters(line.text))
     message_id = int(msgspec.json.decode(fields.get("id", msgspec.Raw(b"0"))))
     fields.pop("queue", None)
     digests = {name: _digest(value) for name, value in fields.items()}

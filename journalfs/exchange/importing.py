@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
+from journalfs import given
 from journalfs.engine.lines import SOURCE_PERSISTER, LineBatch
 from journalfs.errors import BadEnvelope, WrongCall
 from journalfs.exchange.resuming import Progress
@@ -42,7 +43,7 @@ async def import_file(path: Path, target: Path, file_format: str, advance: Advan
     async with opened_target(target) as opened:
         filling = _Filling(opened, progress)
         await filling.settle()
-        with path.open("rb") as file:
+        with given.opened(path) as file:
             if file_format == "xml":
                 await _from_xml(file, filling, advance)
             else:
@@ -97,21 +98,27 @@ class _Filling:
 
 def json_lines(file: BinaryIO, advance: Advance) -> Iterator[Line]:
     """Envelopes that say which queue they are of. Raises `BadEnvelope`."""
+    return _placed(file, file.name, advance)
+
+
+def _placed(lines: Iterable[bytes], name: str, advance: Advance) -> Iterator[Line]:
     import msgspec  # noqa: PLC0415 - takes longer than the help text
+
+    from journalfs.store.envelope import envelope_decoder  # noqa: PLC0415 - as above
 
     class Head(msgspec.Struct):
         queue: str
         address: str | None = None
 
-    decode = msgspec.json.Decoder(Head).decode
-    for number, line in enumerate(file, 1):
+    decode = envelope_decoder(frozenset(("queue", "address")))
+    for number, line in enumerate(lines, 1):
         advance(len(line))
         if not line.strip():
             continue
         try:
-            head = decode(line)
-        except msgspec.MsgspecError as error:
-            raise BadEnvelope(f"line {number} of {file.name}: {error}") from error
+            head = msgspec.convert(decode(line), Head)
+        except (ValueError, RecursionError) as error:
+            raise BadEnvelope(f"line {number} of {name}: {error}") from error
         ended = line if line.endswith(b"\n") else line + b"\n"
         yield Line(head.address or head.queue, head.queue, ended)
 
@@ -123,9 +130,9 @@ def parquet_lines(file: BinaryIO, advance: Advance) -> Iterator[Line]:
     wanted = ["address", "queue", "envelope"]
     if missing := [name for name in wanted if name not in table.schema_arrow.names]:
         raise WrongCall(f"{file.name}: it has no column {missing[0]!r}; only files of export can be imported")
-    for batch in table.iter_batches(BATCH_LINES, columns=wanted):
-        for address, queue, line in zip(*(batch.column(name).to_pylist() for name in wanted), strict=True):
-            yield Line(address, queue, line.encode("utf-8", "surrogatepass") + b"\n")
+    for batch in table.iter_batches(BATCH_LINES, columns=["envelope"]):
+        lines = (line.encode() for line in batch.column("envelope").to_pylist())
+        yield from _placed(lines, file.name, lambda _: None)
         advance(batch.nbytes)
 
 

@@ -82,23 +82,37 @@ def _row(line: bytes) -> dict[str, object]:
     import base64  # noqa: PLC0415 - few need it
 
     envelope = decode_envelope(line)
-    row: dict[str, object] = {name: envelope.get(name) for name in _PLAIN}
+    row: dict[str, object] = {name: _whole(envelope.get(name)) for name in _PLAIN}
     for name in ("timestamp", "expiration", "scheduledTime"):
         row[name] = row[name] or None
     properties = envelope.get("properties")
     if isinstance(properties, dict):
         row["properties"] = [
-            (name, None if value is None else _text(value)) for name, value in properties.items()
+            (_whole(name), None if value is None else _text(value)) for name, value in properties.items()
         ]
     body = envelope.get("body")
-    row["body"] = body if isinstance(body, str) or body is None else _text(body)
+    row["body"] = None if body is None else _text(body)
     packed = envelope.get("body_base64")
     row["body_bytes"] = base64.b64decode(packed) if isinstance(packed, str) else None
     row["envelope"] = line.rstrip(b"\n").decode("utf-8", "replace")
     return row
 
 
-def _text(value: object) -> str:
+def _whole(value: object) -> object:
+    """A text with U+FFFD for halves of characters, which the envelope alone keeps."""
+    if not isinstance(value, str) or value.isascii():
+        return value
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _text(value: object) -> object:
+    import json  # noqa: PLC0415 - as below
+
     import msgspec  # noqa: PLC0415 - few need it
 
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    if isinstance(value, str):
+        return _whole(value)
+    try:
+        return msgspec.json.encode(value).decode()
+    except UnicodeEncodeError:
+        return json.dumps(value)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from journalfs import given
 from journalfs.errors import SystemFailure, WrongCall
 
 NOTE: Final = ".{}.importing"
@@ -49,12 +51,12 @@ class Progress:
 
     def _read(self) -> _Note | None:
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=_Note)
+            return msgspec.convert(json.loads(given.read_note(self._path)), _Note)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise SystemFailure.from_os(error, self._path, doing="read") from error
-        except msgspec.MsgspecError as error:
+        except (ValueError, RecursionError) as error:
             raise WrongCall(
                 f"{self._path}: no note of an import ({error}): remove it to begin anew"
             ) from error
@@ -104,16 +106,15 @@ class Progress:
         self.settle(self._note.before + self._note.pending)
 
     def _write(self) -> None:
-        made = self._path.with_name(f"{self._path.name}.new")
         try:
-            with made.open("wb") as file:
-                file.write(msgspec.json.encode(self._note))
+            with given.replacing(self._path, f"{self._path.name}.new") as file:
+                # Names may have halves of characters, which the standard library alone takes.
+                file.write(json.dumps(msgspec.to_builtins(self._note)).encode())
                 file.flush()
                 os.fsync(file.fileno())
-            made.replace(self._path)
         except OSError as error:
             raise SystemFailure.from_os(error, self._path, doing="note how far the import is") from error
 
     def remove(self) -> None:
         """The import is at its end."""
-        self._path.unlink(missing_ok=True)
+        given.remove(self._path)

@@ -137,13 +137,13 @@ async def opened_target(path: Path) -> AsyncIterator[Target]:
     from journalfs.store.write.opening import open_for_writing  # noqa: PLC0415
 
     store = open_for_writing(path)
-    refused: JournalfsError | None = None
+    refused: JournalfsError | OSError | None = None
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(store.run)
             try:
                 yield StoreTarget(store)
-            except JournalfsError as error:
+            except (JournalfsError, OSError) as error:
                 refused = error  # raised outside, where it is itself and no part of a group
             nursery.cancel_scope.cancel()
     finally:
