@@ -217,8 +217,8 @@ def own_folder(path: AnyPath, *, mode: int = 0o700) -> None:
 
 
 def adopt(folders: Iterable[Path]) -> None:
-    """Act as the owner of the store that has these directories, if that is what this process is for; those
-    that the owner does not reach are pinned before. Raises OSError and `SystemFailure`.
+    """Act as the owner of the store that has these directories, if that is what this process is for; those of
+    the owner's that this user does not reach are pinned before. Raises OSError and `SystemFailure`.
     """
     places = tuple(place for place in folders if _owner_of(place) is None)
     ownership.refuse_writable(places)
@@ -229,7 +229,8 @@ def adopt(folders: Iterable[Path]) -> None:
         pinned[os.fsencode(place)] = _open(place, os.O_PATH | os.O_DIRECTORY)
     ownership.adopt(Path(os.fsdecode(name)) for name in pinned)
     for name, descriptor in pinned.items():
-        if os.access(name, os.X_OK, effective_ids=True):
+        is_owners = os.fstat(descriptor).st_uid == ownership.acts_as()[0]
+        if not is_owners or os.access(name, os.X_OK, effective_ids=True):
             os.close(descriptor)
         else:
             _anchor(name, descriptor)
@@ -445,6 +446,16 @@ def open_in(held: int, name: str) -> tuple[int, os.stat_result]:
             raise refused(name, status_in(held, name).st_mode) from None
         raise
     return descriptor, _regular(descriptor, name)
+
+
+def is_hole(held: int, at: int, length: int) -> bool:
+    """Whether the disk has nothing of these bytes of an open file, which are zeros then. Raises OSError."""
+    try:
+        return os.lseek(held, at, os.SEEK_DATA) >= at + length
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # nothing behind that, either
+            return True
+        raise
 
 
 def _regular(descriptor: int, name: AnyPath) -> os.stat_result:

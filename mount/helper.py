@@ -21,6 +21,7 @@ from journalfs.errors import (
     JournalfsError,
     WrongCall,
 )
+from journalfs.showing import printable
 from journalfs_mount.launch import Start, exit_code, start
 from journalfs_mount.opening import open_for_mount
 from journalfs_mount.options import MountOptions, parse_options
@@ -38,12 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         code = _mount(helper_parser().parse_args(arguments))
     except JournalfsError as error:
-        print(f"mount.journalfs: {error}", file=sys.stderr)
+        print(f"mount.journalfs: {printable(str(error))}", file=sys.stderr)
         # Codes of our own mean other things to mount(8): 4 would be "internal error", 8 "interrupted".
         code = exit_code(error)
         code = code if code in _MOUNT_CODES else EXIT_MOUNT_FAILED
     except OSError as error:
-        print(f"mount.journalfs: {error}", file=sys.stderr)
+        print(f"mount.journalfs: {printable(str(error))}", file=sys.stderr)
         code = EXIT_SYSTEM
     sys.exit(code)
 

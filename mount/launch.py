@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from journalfs.errors import EXIT_OK, EXIT_SYSTEM, JournalfsError, MountFailed
+from journalfs.showing import log_lines
 from journalfs_mount import front, mountpoint
 from journalfs_mount.limits import DESCRIPTORS_MIN
 from journalfs_mount.options import MountOptions
@@ -190,20 +191,22 @@ def _leave_terminal() -> None:
 
 
 def _log_to_stderr(*, debug: bool) -> None:
-    logging.basicConfig(level=logging.DEBUG if debug else logging.INFO, format=_LINE_FORMAT, force=True)
+    handler = logging.StreamHandler()
+    handler.setFormatter(log_lines(_LINE_FORMAT))
+    logging.basicConfig(level=logging.DEBUG if debug else logging.INFO, handlers=[handler], force=True)
 
 
 def _log_in_background(*, debug: bool, log_file: Path | None) -> None:
     handler: logging.Handler
     if log_file is not None:
         handler = logging.FileHandler(log_file, errors="backslashreplace")
-        handler.setFormatter(logging.Formatter(_LINE_FORMAT))
+        handler.setFormatter(log_lines(_LINE_FORMAT))
     elif SYSLOG_SOCKET.exists():
         handler = logging.handlers.SysLogHandler(str(SYSLOG_SOCKET))
-        handler.setFormatter(logging.Formatter(f"journalfs[{os.getpid()}]: %(message)s"))
+        handler.setFormatter(log_lines(f"journalfs[{os.getpid()}]: %(message)s"))
     else:
         handler = logging.StreamHandler()  # the terminal, until the mount is ready
-        handler.setFormatter(logging.Formatter("journalfs: %(message)s"))
+        handler.setFormatter(log_lines("journalfs: %(message)s"))
     logging.basicConfig(level=logging.DEBUG if debug else logging.INFO, handlers=[handler], force=True)
 
 

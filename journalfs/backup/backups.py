@@ -183,13 +183,17 @@ class Backups:
             if known is not None and same:
                 self.advance(content_bytes)
                 return known
-            hashes = []
+            hashes: list[str | None] = []
             for at in range(0, content_bytes, PIECE_BYTES):
-                piece = _read_at(descriptor, at, min(PIECE_BYTES, content_bytes - at))
-                if len(piece) < min(PIECE_BYTES, content_bytes - at):
+                length = min(PIECE_BYTES, content_bytes - at)
+                if door.is_hole(descriptor, at, length):
+                    hashes.append(None)
+                    continue
+                piece = _read_at(descriptor, at, length)
+                if len(piece) < length:
                     raise _Changed(one.path)
                 hashes.append(pieces.put(piece))
-                self.advance(len(piece))
+                self.advance(length)
             size_bytes = found.st_size
             if one.name.startswith("journal/") and size_bytes > contents.journal_file_bytes >= content_bytes:
                 size_bytes = contents.journal_file_bytes  # what has a second name is longer than brokers like

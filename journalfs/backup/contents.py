@@ -101,7 +101,7 @@ def contents_of(path: Path, mounted: Path | None) -> Iterator[Contents]:
             yield contents
         return
     layout = locate_store(mounted or path, adopting=False)
-    door.enter(dict.fromkeys((layout.root, *layout.places)))
+    layout.enter()
     holder = lock_holder(layout.node_manager_lock_dir)
     yield Contents(layout.root, layout, CLOSED if holder is None else BESIDE, {})
 
@@ -123,7 +123,7 @@ def _snapshot(made: Path, store: Path) -> Iterator[Contents]:
     name = made.name
     try:
         layout = locate_store(store, adopting=False)
-        door.enter(dict.fromkeys((layout.root, *layout.places)))
+        layout.enter()
         folder = layout.root / "journalfs" / "snapshots" / folder_name(name)
         description = read_description(folder)
         ends = {f"journal/{one.name}": one.bytes for one in description.journal}

@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from journalfs.cli.common import GivenPath, GivenPlace, advancing, json_option, store_argument, write_json
-from journalfs.showing import printable
+from journalfs.cli.common import (
+    GivenPath,
+    GivenPlace,
+    advancing,
+    json_option,
+    say,
+    store_argument,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from journalfs.backup import Backups
@@ -84,7 +91,7 @@ def verify(*, dest: str, name: str | None, everything: bool, as_json: bool) -> N
     if problems:
         sys.exit(EXIT_DAMAGED)
     if not as_json:
-        click.echo(f"{', '.join(names)}: no damage")
+        say(f"{', '.join(names)}: no damage")
 
 
 @backup.command(epilog="Example: journalfs backup prune --keep 7 /backup/broker")
@@ -143,4 +150,4 @@ def _say(found: list[Any], as_json: bool, line: Callable[[Any], str]) -> None:
         write_json(found)
     else:
         for one in found:
-            click.echo("\t".join(map(printable, line(one).split("\t"))))
+            say(line(one))

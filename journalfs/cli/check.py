@@ -14,6 +14,7 @@ from journalfs.cli.common import (
     json_option,
     older_options,
     opened,
+    say,
     store_argument,
     write_json,
     write_table,
@@ -62,8 +63,8 @@ def check(*, store: Path, older: Older, deep: bool, set_aside: bool, as_json: bo
         write_table(list(_COLUMNS), [[facts.get(key) for key in _COLUMNS.values()] for facts in listed])
     if not as_json:
         for kind in sorted({str(one["kind"]) for one in listed}) if deep else ():
-            click.echo(f"{kind}: {advice_of(kind)}", err=True)
-        click.echo(f"{done.counted()}, {_summary(damage, notes, gaps, unknown)}", err=True)
+            say(f"{kind}: {advice_of(kind)}", to_people=True)
+        say(f"{done.counted()}, {_summary(damage, notes, gaps, unknown)}", to_people=True)
     sys.exit(EXIT_DAMAGED if damage else 0)
 
 

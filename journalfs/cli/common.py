@@ -310,10 +310,12 @@ def write_all(source: ByteSource) -> None:
 
 
 def say(text: str, *, to_people: bool = False) -> None:
-    """A line of what was found, or beside it, on stderr. Names in it are no commands to a terminal."""
+    """A line of what was found, or beside it, on stderr. Names in it are no commands to a terminal; tabs may
+    stand between its parts.
+    """
     from journalfs.showing import printable  # noqa: PLC0415 - takes longer than the help text
 
-    click.echo(printable(text), err=to_people)
+    click.echo("\t".join(map(printable, text.split("\t"))), err=to_people)
 
 
 def write_json(values: Iterable[object]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from journalfs.cli.common import GivenPath, json_option, store_argument, write_json
+from journalfs.cli.common import GivenPath, json_option, say, store_argument, write_json
 from journalfs.config.older import AMQ, HORNETQ, KINDS
 
 _FORMAT = click.option(
@@ -93,6 +93,6 @@ def _carry(
         write_json([report])
     else:
         for line in report.lines():
-            click.echo(line)
+            say(line)
     if mode == "repair" and report.damage:
         sys.exit(EXIT_DAMAGED)

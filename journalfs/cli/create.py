@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from journalfs.cli.common import store_argument
+from journalfs.cli.common import say, store_argument
 from journalfs.errors import WrongCall
 
 if TYPE_CHECKING:
@@ -52,11 +51,11 @@ def create(*, store: Path, journal_type: str | None, assignments: tuple[str, ...
         if own:
             raise WrongCall(f"--set {next(iter(own))}: a database has no file for settings of a store")
         create_tables(database, addresses, SystemClock(), bare=bare)
-        print(f"{database.shown}: an empty store")
+        say(f"{database.shown}: an empty store")
         return
     made = create_store(store, own, SystemClock(), warn=_warn, addresses=addresses, bare=bare)
     size = made.settings.file_size_bytes
-    print(
+    say(
         f"{made.layout.root}: an empty store, {made.kind}, journal files of {size} bytes, node {made.node_id}"
     )
 
@@ -79,4 +78,4 @@ def _settings(assignments: list[str]) -> tuple[dict[str, Value], dict[str, dict[
 
 
 def _warn(text: str) -> None:
-    print(f"journalfs: {text}", file=sys.stderr)
+    say(f"journalfs: {text}", to_people=True)

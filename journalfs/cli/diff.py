@@ -7,13 +7,13 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from journalfs.cli.common import GivenPlace, json_option, name_in_warnings, write_json
+from journalfs.cli.common import GivenPlace, json_option, name_in_warnings, say, write_json
 from journalfs.errors import EXIT_WRONG_CALL, JournalfsError, NoSuchName
 
 if TYPE_CHECKING:
@@ -46,14 +46,14 @@ def diff(*, first: str, second: str, as_json: bool) -> None:
                 if as_json:
                     write_json([found.json()])
                 else:
-                    click.echo(found.text())
+                    say(found.text())
     except JournalfsError as error:
         if error.exit_code == EXIT_WRONG_CALL:
             error.code = EXIT_TROUBLE  # type: ignore[attr-defined]
         raise
     if not as_json:
         summary = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
-        click.echo(summary or "no difference", err=True)
+        say(summary or "no difference", to_people=True)
     sys.exit(EXIT_DIFFERING if counts else 0)
 
 
@@ -61,6 +61,7 @@ def diff(*, first: str, second: str, as_json: bool) -> None:
 def _compared(given: str) -> Iterator[JournalStore]:
     """A store, or what is mounted at a path; a snapshot or a range of the history of either; or a backup."""
     from journalfs.config.database import kept_text  # noqa: PLC0415 - as above
+    from journalfs.config.layout import locate_store  # noqa: PLC0415 - as above
     from journalfs.exchange.targets import mounted_store  # noqa: PLC0415 - as above
     from journalfs.store import open_store  # noqa: PLC0415
 
@@ -70,7 +71,10 @@ def _compared(given: str) -> Iterator[JournalStore]:
         root, what, name = path, path.parent.name, path.name
         if what in ("snapshots", "history") and path.parent.parent.name in (".journalfs", "journalfs"):
             root = path.parent.parent.parent
-        store = open_store(mounted_store(root) or root, index=False)
+        place = mounted_store(root) or root
+        with suppress(JournalfsError):  # what is wrong with it is told by whoever opens it
+            locate_store(place, adopting=False).enter()
+        store = open_store(place, index=False)
         try:
             yield store if root is path else _moment(store, what, name)
         finally:

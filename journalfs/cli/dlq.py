@@ -17,6 +17,7 @@ from journalfs.cli.common import (
     find_queues,
     json_option,
     opened,
+    say,
     store_argument,
     write_json,
 )
@@ -80,7 +81,7 @@ def redrive(*, store: Path, queue: str | None, selector: str | None, dry_run: bo
         return
     for one in outcomes:
         for line in one.lines():
-            click.echo(line)
+            say(line)
 
 
 def _queues(store: JournalStore, target: str | None) -> list[StoreQueue]:

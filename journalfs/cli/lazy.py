@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 
 from journalfs.cli.common import nearest
 from journalfs.errors import EXIT_SYSTEM, EXIT_WRONG_CALL, JournalfsError
-from journalfs.showing import shown
+from journalfs.showing import printable
 
 
 class LazyGroup(click.Group):
@@ -86,11 +86,11 @@ class LazyGroup(click.Group):
         try:
             return super().main(*arguments, **keywords)
         except JournalfsError as error:
-            print(f"journalfs: {shown(str(error))}", file=sys.stderr)
+            print(f"journalfs: {printable(str(error))}", file=sys.stderr)
             sys.exit(getattr(error, "code", error.exit_code))
         except OSError as error:
             if error.errno != errno.EPIPE:
-                print(f"journalfs: {shown(_refusal(error))}", file=sys.stderr)
+                print(f"journalfs: {printable(_refusal(error))}", file=sys.stderr)
                 _flush_or_drop()
                 sys.exit(EXIT_SYSTEM)
             # The reader of our output left, as `head` does.

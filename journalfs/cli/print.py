@@ -17,6 +17,7 @@ from journalfs.cli.common import (
     name_in_warnings,
     older_options,
     opened,
+    say,
     store_argument,
     whole_lines,
     write_all,
@@ -83,7 +84,7 @@ def _write_text(path: Path, older: Older, sections: Collection[str], *, safe: bo
     name_in_warnings()
     layout, _ = locate_readable(mounted_store(path) or path, kind=older.kind, derived=older.derived)
     out = sys.stdout.buffer
-    told = Told(lambda text: print(f"journalfs: {text}", file=sys.stderr))
+    told = Told(lambda text: say(f"journalfs: {text}", to_people=True))
     with leaving_readers():
         write_store(
             layout,

@@ -12,7 +12,12 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from journalfs.cli.common import GivenPath, name_in_warnings, named_queue
+from journalfs.cli.common import (
+    GivenPath,
+    act_as_owner,
+    name_in_warnings,
+    named_queue,
+)
 from journalfs.cli.mounts import mount_of
 from journalfs.errors import SystemFailure, WrongCall
 
@@ -100,4 +105,5 @@ def _put_into_store(path: Path, target: str, files: Sequence[str], kind: str) ->
         if file != INPUT:
             Path(file).stat()  # before anything is opened for writing
     name_in_warnings()
+    act_as_owner()
     change(path, put_all)

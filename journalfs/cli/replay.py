@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Final, cast
 import click
 
 from journalfs.cli.asking import ask
-from journalfs.cli.common import SEPARATOR, json_option, named_queue, store_argument, write_json
+from journalfs.cli.common import (
+    SEPARATOR,
+    json_option,
+    named_queue,
+    say,
+    store_argument,
+    write_json,
+)
 from journalfs.errors import WrongCall
 
 if TYPE_CHECKING:
@@ -72,14 +79,14 @@ def replay(
         return
     went = "would be replayed" if dry_run else "replayed"
     for one in queues:
-        click.echo(f"{one['address']}{SEPARATOR}{one['queue']}: {one['messages']} {went}")
+        say(f"{one['address']}{SEPARATOR}{one['queue']}: {one['messages']} {went}")
     if before:
-        click.echo(f"{before} had been replayed before this was called again", err=True)
+        say(f"{before} had been replayed before this was called again", to_people=True)
     if told["undecided"]:
         said = "transactions are left out: no journal file near them says how they ended"
-        click.echo(f"{told['undecided']} {said}", err=True)
+        say(f"{told['undecided']} {said}", to_people=True)
     if not queues and not before:
-        click.echo("nothing of this range is in the history", err=True)
+        say("nothing of this range is in the history", to_people=True)
 
 
 @dataclass(slots=True)

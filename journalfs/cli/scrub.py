@@ -17,6 +17,7 @@ from journalfs.cli.common import (
     advancing,
     json_option,
     name_in_warnings,
+    say,
     write_json,
     write_table,
 )
@@ -82,10 +83,10 @@ def scrub(*, target: str, rate: int | None, state: Path | None, as_json: bool) -
         if found:
             write_table([one.upper() for one in columns], [[one[key] for key in columns] for one in found])
         damage = f"{len(found)} damaged" if found else "no damage"
-        click.echo(
+        say(
             f"{done.files} files, {done.bytes} bytes read, {done.compared} of them compared with what they "
             f"were: {damage}",
-            err=True,
+            to_people=True,
         )
     sys.exit(EXIT_DAMAGED if found else 0)
 

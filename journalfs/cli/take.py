@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from journalfs.cli.common import EXIT_READER_LEFT, GivenPath, name_in_warnings, named_queue
+from journalfs.cli.common import (
+    EXIT_READER_LEFT,
+    GivenPath,
+    act_as_owner,
+    name_in_warnings,
+    named_queue,
+)
 from journalfs.cli.mounts import mount_of
 from journalfs.errors import EXIT_OK, SystemFailure, WrongCall
 
@@ -122,4 +128,5 @@ def _take_from_store(path: Path, queue: QueuePath, count: int | None, handle: Ha
         return ended
 
     name_in_warnings()
+    act_as_owner()
     return change(path, take_all)

@@ -8,7 +8,13 @@ from typing import Final
 import click
 
 from journalfs.cli.asking import ask
-from journalfs.cli.common import SEPARATOR, GivenPath, json_option, write_json
+from journalfs.cli.common import (
+    SEPARATOR,
+    GivenPath,
+    json_option,
+    say,
+    write_json,
+)
 from journalfs.cli.mounts import the_mount
 from journalfs.clock import SystemClock
 from journalfs.times import moment_ms
@@ -41,9 +47,9 @@ def undo(*, mountpoint: Path | None, since: str | None, dry_run: bool, as_json: 
     else:
         for one in queues:
             said = "would come back" if dry_run else "came back"
-            click.echo(f"{one['address']}{SEPARATOR}{one['queue']}: {one['messages']} {said}")
+            say(f"{one['address']}{SEPARATOR}{one['queue']}: {one['messages']} {said}")
     if gone:
-        click.echo(f"{root}: {gone} are gone, as their room is used again", err=True)
+        say(f"{root}: {gone} are gone, as their room is used again", to_people=True)
     if not queues:
-        click.echo(f"{root}: nothing was removed that could be brought back", err=True)
+        say(f"{root}: nothing was removed that could be brought back", to_people=True)
         raise SystemExit(1)

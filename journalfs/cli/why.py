@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from journalfs.cli.common import GivenPath, json_option, when, write_json
+from journalfs.cli.common import GivenPath, json_option, say, when, write_json
 from journalfs.cli.mounts import the_mount
 
 EVENTS = ".journalfs/events.jsonl"
@@ -47,12 +47,12 @@ def why(*, mountpoint: Path | None, count: int, printed: str | None, as_json: bo
         write_json(one._asdict() for one in found)
         return
     for one in found:
-        click.echo(f"{when(one.time_ms)}  {one.path}: {one.printed} ({one.errno})")
-        click.echo(f"    {one.reason}")
-        click.echo(f"    what to do: {one.do}")
+        say(f"{when(one.time_ms)}  {one.path}: {one.printed} ({one.errno})")
+        say(f"    {one.reason}")
+        say(f"    what to do: {one.do}")
     if not found:
         which = "nothing" if printed is None else f"nothing with {printed!r}"
-        click.echo(f"{root}: {which} was refused since this was mounted", err=True)
+        say(f"{root}: {which} was refused since this was mounted", to_people=True)
 
 
 def refusals(mount: Path) -> Iterator[Refusal]:

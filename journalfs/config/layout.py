@@ -99,6 +99,12 @@ class StoreLayout:
         found = (getattr(self, field) for field in DIRECTORY_FIELDS.values())
         return tuple(dict.fromkeys((self.root, *(place for place in found if place is not None))))
 
+    def enter(self) -> None:
+        """Reach it as its owner from now on, if this process is root's, which acts as others with others.
+        Raises OSError and `SystemFailure`.
+        """
+        door.enter(dict.fromkeys((self.root, *self.places)))
+
     @property
     def not_kept_by(self) -> str | None:
         """What says that nothing is kept in files (`persistence-enabled`); None for a store that is kept."""

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -61,6 +62,11 @@ class Pace:
                 self.sleep(early_ns / 1_000_000_000)
 
 
+@lru_cache(maxsize=4)
+def _of_zeros(length: int) -> bytes:
+    return digest_of(bytes(length))
+
+
 @dataclass(frozen=True, slots=True)
 class _File:
     """A file to read. `mark`: which of those of its name it is, if nobody changes it any more."""
@@ -82,7 +88,7 @@ class Scrub:
 
     def store(self, layout: StoreLayout) -> Done:
         """Raises what reading a directory raises, and `SystemFailure`."""
-        door.enter(dict.fromkeys((layout.root, *layout.places)))
+        layout.enter()
         for file in self._left(_files(layout)):
             try:
                 self._file(file, layout.root)
@@ -150,6 +156,9 @@ class Scrub:
             stamp = f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
             digests = bytearray(memory.begun(file.name, stamp))
             for at in range(len(digests) // DIGEST_BYTES * PIECE_BYTES, found.st_size, PIECE_BYTES):
+                if door.is_hole(descriptor, at, PIECE_BYTES):
+                    digests += _of_zeros(min(PIECE_BYTES, found.st_size - at))
+                    continue
                 piece = os.pread(descriptor, PIECE_BYTES, at)
                 digests += digest_of(piece)
                 memory.done.bytes += len(piece)

@@ -193,6 +193,39 @@ def test_a_store_of_several_users_is_refused_to_root(store: Path) -> None:
     assert "root acts as the owner of a store, and needs one" in run_all(store, "ls")
 
 
+@pytest.mark.rule("S-146")
+def test_what_the_owner_does_not_reach_root_does_not(store: Path, victim: Victim, tmp_path: Path) -> None:
+    """Another store of root's in a directory that is root's alone, as the one that is configured."""
+    shutil.copytree(store, victim.folder / "store", symlinks=True)
+    for path in (victim.folder / "store").rglob("*"):
+        os.chown(path, 0, 0)
+    victim.folder.chmod(0o700)
+    victim.before = victim.state()
+    names = {"journal-directory": "journal", "bindings-directory": "bindings"}
+    (store / "journalfs.toml").write_text(
+        "".join(f'{key} = "{victim.folder}/store/{name}"\n' for key, name in names.items())
+    )
+    said = run_all(store, "ls", "cat")
+    assert "Permission denied" in said
+    assert "orders" not in said
+    (tmp_path / "mnt").mkdir()
+    assert journalfs("mount", "--allow-other", store, tmp_path / "mnt").returncode == 2
+    victim.require_untouched()
+
+
+@pytest.mark.rule("S-146")
+def test_every_command_acts_as_the_owner(store: Path, pristine: Path) -> None:
+    """What only root may open is not, as a file of root's with a second name in the store."""
+    journal = store / "journal/activemq-data-1.amq"
+    os.chown(journal, 0, 0)
+    journal.chmod(0o600)
+    before = journal.read_bytes()
+    commands = ("put", "orders", os.devnull), ("take", "orders::orders", "--no-wait"), ("diff", pristine)
+    for command in commands:
+        assert "Permission denied" in run_all(store, command) or command[0] == "take"
+        assert journal.read_bytes() == before
+
+
 @pytest.mark.rule("S-142")
 def test_a_user_is_led_nowhere_either(store: Path, victim: Victim, tmp_path: Path) -> None:
     """Somebody's own store, and links to what is the same user's."""

@@ -25,7 +25,7 @@ from journalfs.inspect.scrub import Scrub
 from journalfs.inspect.scrub_memory import Memory
 from journalfs.journal.file_gaps import NOTED, DeletedFiles
 from journalfs.store.write.draft_folder import HOLDS, STAGED, DraftFolder
-from tests.mounting import mounted_for_writing
+from tests.mounting import journalfs, mounted_for_writing
 from tests.security.strangers import ODD
 from tests.writing.conftest import new_store
 
@@ -195,3 +195,15 @@ def test_a_note_of_deleted_files(tmp_path: Path, content: bytes) -> None:
     assert deleted.ranges() == []
     deleted.note([(1, 2)])
     assert deleted.ranges() == [(1, 2)]
+
+
+@pytest.mark.rule("S-143")
+def test_a_file_of_holes_takes_no_time(tmp_path: Path) -> None:
+    store = new_store(tmp_path / "store")
+    (store / "large-messages").mkdir(exist_ok=True)
+    body = store / "large-messages/77.msg"
+    body.touch()
+    os.truncate(body, 1 << 38)  # which takes minutes to read
+    for command in (("backup", store, tmp_path / "place"), ("scrub", "--state", tmp_path / "state", store)):
+        done = journalfs(*command)
+        assert done.returncode == 0, done.stderr
