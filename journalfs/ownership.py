@@ -120,6 +120,25 @@ def refuse_writable(folders: Iterable[Path]) -> None:
                 )
 
 
+def refuse_of_others(place: Path, what: str) -> None:
+    """Raise `SystemFailure` where others than root and this process's user decide what lies at a path without
+    links: by owning it, or a directory above it, or by being let write there. `what` needs one to be trusted.
+    """
+    for one in (place, *place.parents):
+        with contextlib.suppress(FileNotFoundError):
+            found = os.lstat(one)
+            others = stat.S_IWOTH | (stat.S_IWGRP if os.geteuid() == _ROOT and found.st_gid != _ROOT else 0)
+            owned = found.st_uid not in (_ROOT, os.geteuid())
+            if owned or (found.st_mode & others and not found.st_mode & stat.S_ISVTX):
+                owner = f"setpriv --reuid={found.st_uid} --regid={found.st_gid} --clear-groups"
+                why, do = (
+                    (f"is user {found.st_uid}'s", f"run this as that user: {owner} journalfs ...")
+                    if owned
+                    else ("others can write to it", f"chmod go-w {one}")
+                )
+                raise SystemFailure(f"{one}: {why}, and {what}: {do}")
+
+
 @contextlib.contextmanager
 def as_started() -> Iterator[None]:
     """Within this the calling thread acts as who started the process. Nothing of the store is touched so."""

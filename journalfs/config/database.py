@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
+from journalfs import door
 from journalfs.config.sizes import parse_size_bytes
 from journalfs.errors import ConfigError, UnknownVersion
 
@@ -76,6 +77,22 @@ class DatabaseSettings:
     def dialect(self) -> str:
         """As SQLAlchemy calls it."""
         return self.url.partition(":")[0].partition("+")[0]
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The file of SQLite, or the folder of Derby, that it is in."""
+        if self.dialect == DERBY and not str(self.jdbc_url).startswith(f"jdbc:{DERBY}://"):
+            return (Path(str(self.jdbc_url).partition(";")[0].removeprefix(f"jdbc:{DERBY}:")),)
+        return (Path(self.url.partition("///")[2]),) if self.dialect == "sqlite" else ()
+
+    @property
+    def jars(self) -> tuple[Path, ...]:
+        """Drivers, those of `lib` in the broker's instance."""
+        if self.config is None:
+            return ()
+        etc = self.config.parent
+        lib = (etc.parent if etc.name == "etc" else etc) / "lib"
+        return tuple(lib / one for one in door.names_if_there(lib) if one.endswith(".jar"))
 
     @property
     def shown(self) -> str:

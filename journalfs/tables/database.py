@@ -23,6 +23,7 @@ from journalfs.errors import (
     StoreOutOfRoom,
     SystemFailure,
 )
+from journalfs.ownership import refuse_of_others
 
 try:
     import sqlalchemy
@@ -102,6 +103,7 @@ class Database:
         `SystemFailure`.
         """
         self._pause = pause
+        _refuse_of_others(settings)
         self.settings = settings
         self.tables: Tables = tables_of(settings)
         self.engine: Engine = _engine(settings, makes=makes)
@@ -354,6 +356,20 @@ class Database:
             raise OSError(errno.EIO, str(self.failure(error, doing)), self.settings.shown) from error
         except JournalfsError as error:
             raise OSError(error.errno or errno.EIO, str(error), self.settings.shown) from error
+
+
+def _refuse_of_others(settings: DatabaseSettings) -> None:
+    """Raise `SystemFailure` where others say what is opened, in whose names, and which code that runs: SQLite
+    and Derby reach their files by path, and drivers lie beside a configuration.
+    """
+    what = dict.fromkeys(settings.files, "it decides what this opens, and runs")
+    if settings.config is not None:
+        what |= dict.fromkeys((settings.config, *settings.jars), "it says which database this opens")
+    for place, reason in what.items():
+        try:
+            refuse_of_others(door.resolved(place), reason)
+        except OSError as error:
+            raise SystemFailure.from_os(error, place, doing="open the database") from error
 
 
 def _engine(settings: DatabaseSettings, *, makes: bool) -> Engine:

@@ -71,12 +71,8 @@ _starting: Final = threading.Lock()
 
 def _jars(settings: DatabaseSettings) -> list[str]:
     """Those of `lib` in the broker's instance, and what CLASSPATH names."""
-    found: list[Path] = []
-    if settings.config is not None:
-        etc = settings.config.parent
-        folders = [etc.parent / "lib"] if etc.name == "etc" else [etc / "lib"]
-    else:
-        folders = []
+    found = [*settings.jars]
+    folders: list[Path] = []
     for one in filter(None, os.environ.get("CLASSPATH", "").split(os.pathsep)):
         path = Path(one)
         if path.name == "*":
