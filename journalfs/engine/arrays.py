@@ -56,16 +56,15 @@ def struct_array(kind: str, fill: Fill, doing: str) -> Any:
     return _structs(kind, fill, doing)[0]
 
 
-def struct_bytes(kind: str, fill: Fill, doing: str) -> bytes:
+def struct_bytes(kind: str, fill: Fill, doing: str, *, room: int = ROOM_FIRST) -> bytes:
     """C structs one behind the other, as they lie in memory."""
-    out, count = _structs(kind, fill, doing)
+    out, count = _structs(kind, fill, doing, room)
     return bytes(ffi.buffer(out, count * ffi.sizeof(kind)))
 
 
-def _structs(kind: str, fill: Fill, doing: str) -> tuple[Any, int]:
+def _structs(kind: str, fill: Fill, doing: str, room: int = ROOM_FIRST) -> tuple[Any, int]:
     """Memory with room for all that there are, and how many there are."""
     count = ffi.new("uint32_t *")
-    room = ROOM_FIRST
     while True:
         out = ffi.new(f"{kind}[]", room)
         status = fill(out, room, count)

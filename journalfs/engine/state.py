@@ -23,6 +23,7 @@ from journalfs.engine.state_types import (
     AnomalyKind,
     Listing,
     Operation,
+    Operations,
     PageChange,
     PartInfo,
     QueueInfo,
@@ -457,36 +458,44 @@ class LiveState:
         """Every transaction that neither committed nor rolled back."""
         return self._transactions(lambda tx: not _is_ended(tx))
 
-    def undecided(self) -> list[TransactionInfo]:
-        """Those that are neither prepared nor rolled back, and of which nothing counts."""
-        return self._transactions(lambda tx: not _is_prepared(tx))
+    def undecided(self, wanted: Callable[[int, bool], bool]) -> list[TransactionInfo]:
+        """Those that are neither prepared nor rolled back, and of which nothing counts. `wanted` is asked
+        first, with the number of each and whether records of it are lost: one that is being staged may have
+        any number of operations.
+        """
+        return self._transactions(lambda tx: not _is_prepared(tx) and wanted(tx.tx_id, _is_incomplete(tx)))
+
+    def prepared(self) -> int:
+        """How many are prepared."""
+        return sum(map(_is_prepared, self._tx_infos()))
 
     def _transactions(self, wanted: Callable[[Any], bool]) -> list[TransactionInfo]:
-        """One that is being staged may have any number of operations, so nobody asks for them in vain."""
-
-        def fill(out: Any, room: int, count: Any) -> int:
-            return int(lib.jfs_state_transactions(self.pointer, out, room, count))
-
         return [
             TransactionInfo(
                 tx_id=tx.tx_id,
                 prepared=_is_prepared(tx),
-                incomplete=bool(tx.flags & lib.JFS_TX_INVALID),
+                incomplete=_is_incomplete(tx),
                 file_slot=tx.file_slot,
                 extra_offset=tx.extra_offset,
                 extra_bytes=tx.extra_bytes,
-                operations=self._operations(tx.tx_id),
+                operations=self._operations(tx.tx_id, tx.operations),
             )
-            for tx in struct_list("jfs_tx_info", fill, "listing transactions")
+            for tx in self._tx_infos()
             if wanted(tx)
         ]
 
-    def _operations(self, tx_id: int) -> tuple[Operation, ...]:
+    def _tx_infos(self) -> Iterator[Any]:
+        def fill(out: Any, room: int, count: Any) -> int:
+            return int(lib.jfs_state_transactions(self.pointer, out, room, count))
+
+        return struct_list("jfs_tx_info", fill, "listing transactions")
+
+    def _operations(self, tx_id: int, count: int) -> Operations:
         def fill(out: Any, room: int, count: Any) -> int:
             return int(lib.jfs_state_operations(self.pointer, tx_id, out, room, count))
 
-        found = struct_list("jfs_operation", fill, f"looking at transaction {tx_id}")
-        return tuple(map(_operation, found))
+        doing = f"looking at transaction {tx_id}"
+        return Operations(struct_bytes("jfs_operation", fill, doing, room=max(count, 1)))
 
     def side(self, user_type: int | None = None) -> Iterator[Operation]:
         """Live records that are no messages, of one user type or all, in journal order.
@@ -500,7 +509,7 @@ class LiveState:
         def fill(out: Any, room: int, count: Any) -> int:
             return int(lib.jfs_state_side(self.pointer, wanted, out, room, count))
 
-        return map(_operation, struct_list("jfs_operation", fill, "listing records"))
+        return iter(Operations(struct_bytes("jfs_operation", fill, "listing records")))
 
     def side_numbers(self, user_type: int) -> Iterator[tuple[int, int, int, int]]:
         """The same of one type, many at once: record id, `a`, `b` and `c`."""
@@ -603,19 +612,9 @@ def _is_prepared(tx: Any) -> bool:
     return bool((tx.flags & (lib.JFS_TX_PREPARED | lib.JFS_TX_INVALID)) == lib.JFS_TX_PREPARED)
 
 
+def _is_incomplete(tx: Any) -> bool:
+    return bool(tx.flags & lib.JFS_TX_INVALID)
+
+
 def _is_ended(tx: Any) -> bool:
     return bool(tx.flags & lib.JFS_TX_ENDED)
-
-
-def _operation(op: Any) -> Operation:
-    return Operation(
-        kind=op.kind,
-        user_type=op.user_type,
-        record_id=op.record_id,
-        file_slot=op.file_slot,
-        body_offset=op.body_offset,
-        body_bytes=op.body_bytes,
-        a=op.a,
-        b=op.b,
-        c=op.c,
-    )

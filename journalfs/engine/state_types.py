@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from struct import Struct
+from typing import Final, NamedTuple, overload
 
 import msgspec
 
@@ -119,6 +121,52 @@ class Operation(msgspec.Struct, frozen=True):
     c: int
 
 
+_OPERATION: Final = Struct("=qqqqIIIBb2x")
+
+
+def _operation(fields: tuple[int, ...]) -> Operation:
+    """Of what one `jfs_operation` holds, in its order."""
+    record_id, a, b, c, file_slot, body_offset, body_bytes, kind, user_type = fields
+    return Operation(kind, user_type, record_id, file_slot, body_offset, body_bytes, a, b, c)
+
+
+class Operations(Sequence[Operation]):
+    """Those of a transaction, which may be millions: as the core lays them out, 48 bytes each."""
+
+    __slots__ = ("_content",)
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __len__(self) -> int:
+        return len(self._content) // _OPERATION.size
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Operations) and self._content == other._content
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __iter__(self) -> Iterator[Operation]:
+        return map(_operation, _OPERATION.iter_unpack(self._content))
+
+    @overload
+    def __getitem__(self, place: int) -> Operation: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Operation]: ...
+
+    def __getitem__(self, place: int | slice) -> Operation | Sequence[Operation]:
+        places = range(len(self))[place]
+        return [self._at(one) for one in places] if isinstance(places, range) else self._at(places)
+
+    def _at(self, place: int) -> Operation:
+        return _operation(_OPERATION.unpack_from(self._content, place * _OPERATION.size))
+
+    def file_slots(self) -> set[int]:
+        """Of the files that they are in."""
+        return set(memoryview(self._content).cast("I")[8 :: _OPERATION.size // 4])
+
+
 class TransactionInfo(msgspec.Struct, frozen=True):
     """An open transaction. The location is that of the PREPARE's extra data (an Xid)."""
 
@@ -129,7 +177,7 @@ class TransactionInfo(msgspec.Struct, frozen=True):
     file_slot: int
     extra_offset: int
     extra_bytes: int
-    operations: tuple[Operation, ...]
+    operations: Operations
 
 
 class PageChange(NamedTuple):

@@ -221,8 +221,7 @@ class JournalLoader:
             self._next_slot = max(self._next_slot, read.slot + 1)
         self._gaps = dict(gaps)
         # What a transaction brings is measured when it is committed, where it lies.
-        open_transactions = self.state.open_transactions()
-        for slot in {one.file_slot for open_one in open_transactions for one in open_one.operations}:
+        for slot in set().union(*(one.operations.file_slots() for one in self.state.open_transactions())):
             self.state.set_file(slot, self.files[slot])
         self._doubt.begin(self.state)
 

@@ -183,7 +183,7 @@ class JournalStore:
 
     def status(self) -> Mapping[str, object]:
         core = self.core
-        damage = core.damage()
+        damage, undecided = core.damage(), core.undecided()
         counts = core.loader.state.counts()
         return {
             "path": str(core.root),
@@ -200,9 +200,9 @@ class JournalStore:
             "journalBytesScanned": core.loader.bytes_scanned,
             "pageBytesScanned": sum(paged.bytes_scanned for paged in core.pages.values()),
             "rebuilds": self.rebuilds,
-            "preparedTransactions": len(core.loader.state.transactions()),
-            "undecidedTransactions": len(core.undecided()),
-            "messagesNotShown": messages_not_shown(core.undecided()),
+            "preparedTransactions": core.loader.state.prepared(),
+            "undecidedTransactions": len(undecided),
+            "messagesNotShown": messages_not_shown(undecided),
             "damage": len(damage),
             "damagedBytes": sum(item.length_bytes for item in damage),
             "missingJournalFiles": self.missing_journal_files(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 
 from journalfs.damage import Damage, name_of
 from journalfs.engine.state_types import AnomalyKind, Operation, TransactionInfo
@@ -25,12 +26,15 @@ def undecided_in(loader: JournalLoader, is_damaged: Callable[[], bool]) -> list[
     that were not ended when it was read: any killed writer leaves such, but here what is lost may have
     committed them.
     """
-    found = loader.state.undecided()
-    if not found:
-        return []
-    loses_ends = not loader.following and is_damaged()
-    unfinished = {one.a for one in loader.state.anomalies() if one.kind is AnomalyKind.TX_UNFINISHED}
-    return [one for one in found if one.incomplete or (loses_ends and one.tx_id in unfinished)]
+
+    @cache
+    def unfinished() -> frozenset[int]:
+        if loader.following or not is_damaged():
+            return frozenset()
+        found = loader.state.anomalies()
+        return frozenset(one.a for one in found if one.kind is AnomalyKind.TX_UNFINISHED)
+
+    return loader.state.undecided(lambda tx_id, incomplete: incomplete or tx_id in unfinished())
 
 
 def messages_not_shown(transactions: Iterable[TransactionInfo]) -> int:

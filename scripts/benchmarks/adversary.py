@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import multiprocessing
 import os
 import pwd
@@ -21,7 +22,7 @@ from scripts.benchmarks.measure import Case, Goal, anonymous_bytes, conclude, ru
 STORE: Final = "adversary"
 LINES: Final = 400_000
 """In the queue that selections are asked of."""
-SECONDS: Final = 20.0
+SECONDS: Final = 10.0
 GOAL_MS: Final = 50.0
 FOLLOWERS: Final = 200
 JSON_BYTES: Final = 4 << 20
@@ -174,6 +175,7 @@ def adversary(context: Context) -> None:
         side: {"publish": [], "read": []} for side in ("journalfs", "alone")
     }
     memory: list[float] = []
+    context.remake(STORE)
     with context.mounted(STORE, "--allow-other", writing=True) as mounted:
         honest = _prepare(context, mounted)
         _honest(honest, 1.0)
@@ -185,6 +187,12 @@ def adversary(context: Context) -> None:
                     for client, values in _honest(honest, seconds_).items():
                         took[side][client].append(values)
             memory.append(anonymous_bytes(mounted.pid) / 2**20)
+        status = json.loads((mounted.path / ".journalfs/status.json").read_bytes())
+        live, lag = status["messages"], status["loopLagMs"]
+        print(f"{live:,} live messages; turns of the loop: {lag}", flush=True)
+        for line in (mounted.path / ".journalfs/events.jsonl").read_text().splitlines():
+            if json.loads(line)["event"] == "slow":
+                print(line, flush=True)
     _tell(context, took, memory)
 
 

@@ -100,6 +100,11 @@ class Context:
             stamp.write_text(wanted)
         return root / "data"
 
+    def remake(self, name: str) -> None:
+        """Make a store anew that somebody writes to."""
+        shutil.rmtree(self.work / "stores" / name, ignore_errors=True)
+        self.data(name)
+
     def forget_index(self, name: str) -> None:
         """Remove what journalfs derived from a store."""
         shutil.rmtree(self.data(name) / "journalfs", ignore_errors=True)

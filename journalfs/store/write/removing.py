@@ -135,7 +135,8 @@ class Removing:
 
     def _choose_references(self, chosen: Chosen, run: JournalRun) -> None:
         ids, has = message_ids(chosen.content.state, run.refs), self._core.in_delivery.has
-        claim = self._claims.take(chosen.queue, ids)
+        # A queue has a message once, so no run of it has what another has.
+        claim = self._claims.take(chosen.queue, ids, ours=chosen.claims)
         chosen.claims.append(claim)
         if not len(claim.ids):
             chosen.with_readers |= any(has(chosen.queue, MessageId(one)) for one in ids)
