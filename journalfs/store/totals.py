@@ -24,8 +24,10 @@ class _Some:
     def __init__(self, queues: Iterable[Queue] = ()) -> None:
         self.ids, self.weights = array("q"), array("i")
         self._places: dict[QueueId, int] = {}
-        for queue in queues:
-            self.put(queue)
+        queues = list(queues)
+        self.ids.extend([queue.queue_id for queue in queues])
+        self.weights.extend([weight_of(queue.address) for queue in queues])
+        self._places.update((queue.queue_id, place) for place, queue in enumerate(queues))
 
     def put(self, queue: Queue) -> None:
         self.drop(queue.queue_id)
@@ -80,8 +82,15 @@ class Totals:
             return
         self._bindings, changed = bindings, bindings.changed_since(before)
         if changed is None:
-            self._limited, self._exempt = _Some(), _Some()
-        for queue_id in bindings.queues.keys() if changed is None else changed.queues:
+            exempt = [one for one in bindings.queues.values() if is_exempt(one.address)]
+            rest = (
+                bindings.queues.values()
+                if not exempt
+                else (one for one in bindings.queues.values() if not is_exempt(one.address))
+            )
+            self._limited, self._exempt = _Some(rest), _Some(exempt)
+            return
+        for queue_id in changed.queues:
             queue = bindings.queues.get(queue_id)
             for some in (self._limited, self._exempt):
                 some.drop(queue_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tests.writing.conftest import shell
 
 JOURNAL = "journal/activemq-data-1.amq"
 TX = 7
+MESSAGES = 4_000
 
 
 def overwrite(little: LittleStore, begin: int, end: int, byte: bytes) -> None:
@@ -142,6 +144,29 @@ def test_how_a_killed_writer_ends_is_no_damage(little_store: LittleStore, tmp_pa
     assert second.path.exists()
     store = little_store.open(index=False)
     assert not store.core.loader.state.undecided(lambda *_: True)
+    store.close()
+
+
+@pytest.mark.rule("S-283")
+def test_a_long_write_is_not_looked_at_beside_it(little_store: LittleStore) -> None:
+    """It is open, its records are not lost, and nothing of the journal is: asking is cheap, however long it is."""
+    journal = JournalAppender.create(little_store.root / JOURNAL, 1, size_bytes=1 << 20)
+    for number in range(MESSAGES):
+        journal.send_in_transaction(TX, 1000 + number, QUEUE_A, "")
+    store = little_store.open(index=False)
+    tracemalloc.start()
+    try:
+        assert store.status()["undecidedTransactions"] == 0
+        assert not store.core.damage()
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    (whole,) = store.core.loader.state.undecided(lambda tx_id, incomplete: not incomplete and tx_id == TX)
+    assert len(whole.operations) == 2 * MESSAGES
+    assert peak_bytes < len(whole.operations) * 10
+    assert whole.operations[-1] == list(whole.operations)[-1]
+    assert whole.operations[:2][1].record_id == 1000
+    assert whole.operations.file_slots() == {one.file_slot for one in whole.operations}
     store.close()
 
 

@@ -15,11 +15,13 @@ class Account:
 
     measure: Callable[[], Held]
     """Takes over what is durable, and says what is held then."""
+    looks: Callable[[], int]
+    """Grows whenever something may have changed what any account says."""
     _held: Held = NOTHING
     _staged: deque[tuple[int, Held]] = field(default_factory=deque)
     """Position behind the records, and what they bring."""
     _together: Held = NOTHING
-    _fresh: bool = False
+    _looked: int = -1
 
     def stage(self, position: int, brought: Held) -> None:
         self._staged.append((position, brought))
@@ -27,7 +29,7 @@ class Account:
 
     def outdate(self) -> None:
         """Something else than what was staged here may have changed it."""
-        self._fresh = False
+        self._looked = -1
 
     def at_most(self) -> Held:
         """What is held, or somewhat more; known without a look."""
@@ -39,9 +41,9 @@ class Account:
         while self._staged and self._staged[0][0] <= reached:
             self._staged.popleft()
         self._together = sum((brought for _, brought in self._staged), NOTHING)
-        self._fresh = True
+        self._looked = self.looks()
         return self.at_most()
 
     @property
     def fresh(self) -> bool:
-        return self._fresh
+        return self._looked == self.looks()

@@ -150,7 +150,8 @@ class Admission:
         self._pages = pages
         self._journals = journals
         self._accounts: dict[str, Account] = {}
-        self._everything = Account(core.totals.held)
+        self._ticks = 0
+        self._everything = Account(core.totals.held, self._looks)
         self._lines: dict[str, _Line] = {}
         self._noted: dict[str, _Noted] = {}
         self._told_ms: dict[str, int] = {}
@@ -268,8 +269,11 @@ class Admission:
         account = self._accounts.get(address)
         if account is None:
             measure = partial(self._measure, address)
-            account = self._accounts[address] = Account(measure)
+            account = self._accounts[address] = Account(measure, self._looks)
         return account
+
+    def _looks(self) -> int:
+        return self._ticks
 
     def _measure(self, address: str) -> Held:
         queues = self._core.bindings.queues_of(address)
@@ -404,8 +408,7 @@ class Admission:
 
     def tick(self) -> None:
         """Look now and then, for what nobody told of."""
-        for account in (*self._accounts.values(), self._everything):
-            account.outdate()
+        self._ticks += 1  # no account is up to date
         for address in self._touched | self._noted.keys():
             self.decide(address)
         self._touched.clear()

@@ -82,7 +82,7 @@ class Expiring:
     async def _forward_failed(self) -> int:
         left = 0
         slices = Slices()
-        for queue in self.store.queues():
+        for queue in (queue for address in self.store.addresses() for queue in address.queues()):
             await slices.pause()
             runs = queue.content.failed()
             for run in runs if runs and self.may_leave(queue, Why.KILLED) else ():

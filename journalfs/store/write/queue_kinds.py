@@ -116,9 +116,11 @@ class _Asked:
             return ()
         return (*filter(None, (self.last_value_key,)), core_message.LAST_VALUE)
 
-    @property
-    def anything(self) -> bool:
-        return self.last_values or self.ring_size is not None
+
+def _lets_go(queue: Queue) -> bool:
+    """Whether its settings ask for anything. Asked of all queues at once."""
+    binding = queue.binding
+    return bool(binding.last_value or binding.last_value_key or binding.ring_size >= 0)
 
 
 @dataclass(slots=True)
@@ -161,7 +163,7 @@ class QueueKinds:
             before, self._bindings = self._bindings, self.core.bindings
             changed, bound = self._bindings.changed_since(before), self._bindings.queues
             ids = self._special | bound.keys() if changed is None else changed.queues
-            special = {one for one in ids if one in bound and _Asked.by(bound[one]).anything}
+            special = {one for one in ids if one in bound and _lets_go(bound[one])}
             gone = (ids & self._special) - special
             self._unknown = (self._unknown - gone) | (special - self._special)
             self._special = (self._special - gone) | special
