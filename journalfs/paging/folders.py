@@ -100,25 +100,66 @@ class PagingDirectory:
     relative_to: Path
     own: OwnPages = field(default_factory=OwnPages)
     taken_away: list[PageFile] = field(default_factory=list)
-    """Pages with something in them that were gone in the last look, though nobody but this process removes
-    any.
+    """Pages with something in them that are gone, though nobody but this process removes any. Whoever looks
+    at them clears it.
     """
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _refused: list[Refused] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        """How many folders there were in the last look."""
+        return len(self._seen)
 
     def folders(self) -> list[PageFolder]:
         """The folders with pages or an address, by name. A missing directory holds none, but if it was there
         before, what it held then; what cannot be read is among the problems.
         """
-        self._refused = []
-        self.taken_away = []
-        names = self._names()
-        if names is not None:
-            self._seen = self._looked_at(names)
-        folders = (seen.folder for seen in self._seen.values())
-        return [folder for folder in folders if folder.pages or folder.problem is None]
+        for _ in self.look():
+            pass
+        return [folder for folder in map(self.folder, self.names()) if folder is not None]
 
-    def _names(self) -> list[str] | None:
+    def names(self) -> list[str]:
+        """Of the folders that were there in the last look."""
+        return list(self._seen)
+
+    def folder(self, name: str) -> PageFolder | None:
+        """As it was in the last look; `None`: there is none, or nothing in it."""
+        seen = self._seen.get(name)
+        return seen.folder if seen is not None and _counts(seen.folder) else None
+
+    def look(self) -> Iterator[None]:
+        """Look at all folders, one with each step; `own_folders` may be asked in between."""
+        refused: list[Refused] = []
+        names = self._names(refused)
+        if names is not None:
+            yield from self._looked_at(names, refused)
+        self._refused = refused
+
+    def own_folders(self) -> tuple[list[PageFolder], set[Path]]:
+        """The folders that this process changed since they were looked at, as they are now, and those of
+        them that are gone.
+        """
+        own = self.own
+        pages = {page.parent for page in (*own.durable_bytes, *own.removed)}
+        changed = sorted(path for path in own.changed | pages if path.parent == self.path)
+        there: list[PageFolder] = []
+        gone: set[Path] = set()
+        with door.folder(self.path) as held:
+            for path in changed:
+                try:
+                    mtime_ns = door.status_in(held, path.name).st_mtime_ns
+                    seen = self._seen[path.name] = self._look(held, path.name, mtime_ns)
+                    there.append(seen.folder)
+                except FileNotFoundError:
+                    gone.add(path)
+                    own.changed.discard(path)
+                    if path.name in self._seen:
+                        self._note_gone(self._seen.pop(path.name).folder.pages)
+                except OSError as error:
+                    refuse_shortage(error, path)  # whoever looks at all of them says why
+        return [folder for folder in there if _counts(folder)], gone
+
+    def _names(self, refused: list[Refused]) -> list[str] | None:
         """`None`: what was seen before is all there is to know."""
         try:
             return sorted(name for name in door.names(self.path) if REPLICA_MARK not in name)
@@ -126,28 +167,33 @@ class PagingDirectory:
             return None
         except OSError as error:
             refuse_shortage(error, self.path)
-            self._refused.append(_refusal(self.path, error))
+            refused.append(_refusal(self.path, error))
             return []
 
-    def _looked_at(self, names: Sequence[str]) -> dict[str, _Seen]:
-        found: dict[str, _Seen] = {}
+    def _looked_at(self, names: Sequence[str], refused: list[Refused]) -> Iterator[None]:
+        before, found = dict(self._seen), set[str]()
         with door.folder(self.path) as held:
             for name in names:
+                yield
                 try:
                     status = door.status_in(held, name)
                     if stat.S_ISLNK(status.st_mode):
                         raise door.refused(self.path / name, status.st_mode)
                     if stat.S_ISDIR(status.st_mode):
-                        found[name] = self._look(held, name, status.st_mtime_ns)
+                        self._seen[name] = self._look(held, name, status.st_mtime_ns)
+                        found.add(name)
                 except FileNotFoundError:
                     continue  # deleted meanwhile
                 except OSError as error:
                     refuse_shortage(error, self.path / name)
-                    self._refused.append(_refusal(self.path / name, error))
-        refused = {one.path.name for one in self._refused}
-        for name in self._seen.keys() - found.keys() - refused:
-            self._note_gone(self._seen[name].folder.pages)
-        return found
+                    refused.append(_refusal(self.path / name, error))
+        unread = {one.path.name for one in refused}
+        for name in before.keys() - found:
+            if self._seen.get(name) is before[name]:
+                del self._seen[name]
+                if name not in unread:
+                    self._note_gone(before[name].folder.pages)
+        self._seen = dict(sorted(self._seen.items()))
 
     def _note_gone(self, pages: Sequence[PageFile]) -> None:
         if self.own.alone:
@@ -212,6 +258,10 @@ class PagingDirectory:
         if limit is None or limit >= page.stamp.size_bytes:
             return page
         return replace(page, stamp=FileStamp(limit, page.stamp.mtime_ns, page.stamp.inode))
+
+
+def _counts(folder: PageFolder) -> bool:
+    return bool(folder.pages) or folder.problem is None
 
 
 def _read_address(file: Path) -> tuple[str | None, str | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ from journalfs.engine.state import LiveState
 from journalfs.engine.state_batch import keep_aside
 from journalfs.engine.state_types import Operation, TransactionInfo
 from journalfs.engine.status import FileTorn
+from journalfs.engine.waiting import Slices
 from journalfs.errors import DecodeError
 from journalfs.format.page_folder import (
     ADDRESS_FILE_NAME,
@@ -147,6 +148,9 @@ class Core:
     _registered: tuple[int, BindingsState | None] = (-1, None)
     """With the live state of which epoch, which bindings."""
     _side_key: tuple[int, int, int] = (-1, -1, -1)
+    _folders_changed: bool = False
+    """Page folders are otherwise than `refresh_pages` said last."""
+    _taken_away: list[tuple[PageFile, PageSummary | None]] = field(default_factory=list)
     _duplicates: tuple[tuple[int, int], Mapping[str, int]] = ((-1, -1), {})
 
     lag: LoopLag = field(init=False)
@@ -251,14 +255,17 @@ class Core:
         self.bodies.measure(self.loader.state.measure())
         self.bodies.remeasure()
 
-    def refresh_pages(self) -> bool:
-        """Take over the paging directory and the positions in the journal. Returns whether anything
-        changed.
+    def refresh_pages(self, *, only_own: bool = False) -> bool:
+        """Take over the paging directory and the positions in the journal. Returns whether anything changed
+        since the last call. `only_own`: of the folders those that this process changed.
         """
-        self.second_folders = []
-        folders = self.paging.folders()
-        taken_away = [(page, self._last_read(page)) for page in self.paging.taken_away]
-        changed = self._take_folders(folders)
+        if only_own:
+            self._take_own_folders()
+        else:
+            for _ in self._look_at_folders():
+                pass
+        changed, self._folders_changed = self._folders_changed, False
+        taken_away, self._taken_away = self._taken_away, []
         side_version = self.loader.state.counts().side_version
         side_key = (side_version, self.epoch, self.in_delivery.aside.version)
         if side_key != self._side_key:
@@ -269,6 +276,11 @@ class Core:
             changed = True
         self.loaded.missing += tuple(pages_taken_away(self, taken_away))
         return changed
+
+    async def look_at_folders(self, slices: Slices) -> None:
+        """Look at all folders while others go on; `refresh_pages` says what came of it."""
+        for _ in self._look_at_folders():
+            await slices.pause()
 
     def _last_read(self, page: PageFile) -> PageSummary | None:
         """What was in a page that is gone."""
@@ -292,34 +304,61 @@ class Core:
         self.cursors.take_prepared(self._prepared_cursors())
         return self.cursors.moved_from(before)
 
-    def _take_folders(self, folders: Iterable[PageFolder]) -> bool:
-        changed = False
-        seen: set[str] = set()
+    def _look_at_folders(self) -> Iterator[None]:
+        """One with each step; `_take_own_folders` may be called in between."""
+        yield from self.paging.look()
+        self._note_taken_away()
+        second: list[Damage] = []
+        addresses: set[str] = set()
+        names = self.paging.names()
+        for name in names:
+            yield
+            folder = self.paging.folder(name)
+            address = None if folder is None else self._address_of(folder, second)
+            if folder is None or address is None:
+                continue
+            if address in addresses:
+                second.append(self._second_folder(folder, address))
+                continue
+            addresses.add(address)
+            self._take_folder(address, folder)
+        came = set(self.paging.names()).difference(names)
+        for address in self.pages.keys() - addresses:
+            if self.pages[address].path.name not in came:
+                del self.pages[address]
+                self._folders_changed = True
+        self.second_folders = second
+
+    def _take_own_folders(self) -> None:
+        folders, gone = self.paging.own_folders()
+        self._note_taken_away()
         for folder in folders:
-            address = self._address_of(folder)
-            if address is None:
-                continue
-            if address in seen:
-                self._second_folder(folder, address)
-                continue
-            seen.add(address)
-            paged = self.pages.get(address)
-            if paged is None or paged.path != folder.path:
-                paged = self.pages[address] = PagedAddress(
-                    folder.path, self.root, self.bodies.measure_page, cursors=self.cursors
-                )
-            changed |= paged.update(folder)
-        for address in self.pages.keys() - seen:
+            address = self._address_of(folder, [])
+            known = None if address is None else self.pages.get(address)
+            if address is not None and (known is None or known.path == folder.path):
+                self._take_folder(address, folder)
+        for address in [one for one, paged in self.pages.items() if paged.path in gone] if gone else ():
             del self.pages[address]
-            changed = True
-        return changed
+            self._folders_changed = True
 
-    def _second_folder(self, folder: PageFolder, address: str) -> None:
-        name = name_of(folder.path, self.root)
+    def _note_taken_away(self) -> None:
+        """While it is known what was in them."""
+        self._taken_away += [(page, self._last_read(page)) for page in self.paging.taken_away]
+        self.paging.taken_away.clear()
+
+    def _take_folder(self, address: str, folder: PageFolder) -> None:
+        paged = self.pages.get(address)
+        if paged is None or (paged.path is not folder.path and paged.path != folder.path):
+            paged = self.pages[address] = PagedAddress(
+                folder.path, self.root, self.bodies.measure_page, cursors=self.cursors
+            )
+        self._folders_changed |= paged.update(folder)
+
+    def _second_folder(self, folder: PageFolder, address: str) -> Damage:
         reason = f"a second page folder of address {address!r} with {len(folder.pages)} pages, not read"
-        self.second_folders.append(Damage(name, 0, 0, "page-folder", reason))
+        return Damage(name_of(folder.path, self.root), 0, 0, "page-folder", reason)
 
-    def _address_of(self, folder: PageFolder) -> str | None:
+    def _address_of(self, folder: PageFolder, wrong: list[Damage]) -> str | None:
         """The address a folder stands for, also when its name lost characters to an ASCII-only locale.
 
         Without a name, it is the address of the queues that its records name, or the one that its first
@@ -337,7 +376,7 @@ class Core:
         bound, _ = self._address_by_records(folder)
         if bound is None:
             return written
-        self._wrong_address(folder.path, written, bound)
+        wrong.append(self._wrong_address(folder.path, written, bound))
         return bound
 
     def _ascii_only(self) -> Mapping[str, Sequence[str]]:
@@ -349,10 +388,10 @@ class Core:
             self._by_ascii = self.bindings, found
         return self._by_ascii[1]
 
-    def _wrong_address(self, path: Path, written: str, bound: str) -> None:
+    def _wrong_address(self, path: Path, written: str, bound: str) -> Damage:
         reason = f"says {written!r}, and the pages beside it are of queues of {bound!r}"
         name = name_of(path / ADDRESS_FILE_NAME, self.root)
-        self.second_folders.append(Damage(name, 0, 0, "page-folder", reason))
+        return Damage(name, 0, 0, "page-folder", reason)
 
     def _address_by_records(self, folder: PageFolder) -> tuple[str | None, str | None]:
         """The address of a queue that is bound and that a record names, and where the first message was

@@ -9,7 +9,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from itertools import chain, islice
+from itertools import chain
+from time import monotonic_ns
 from typing import Final, NamedTuple
 
 from journalfs.clock import NS_PER_MS
@@ -19,7 +20,11 @@ from journalfs.store.core import Core
 from journalfs.store.queues import StoreQueue
 
 LOOKED_AT_MAX: Final = 1024
-"""Queues that are looked at in one turn: some twenty milliseconds. One message may go to many thousands."""
+"""Queues that are looked at in one turn. One message may go to many thousands."""
+
+LOOKED_AT_MIN: Final = 64
+LOOKED_AT_NS: Final = 20_000_000
+"""Once so many are, no more are looked at when so much time is over: parts may have to be made of each."""
 
 
 class _Waiting(NamedTuple):
@@ -77,7 +82,10 @@ class Tails:
         self._to_look_at &= queues.keys()
         ordered = sorted(self._to_look_at)
         first = bisect_right(ordered, self._latest)
-        for queue_id in islice(chain(ordered[first:], ordered[:first]), LOOKED_AT_MAX):
+        until_ns = monotonic_ns() + LOOKED_AT_NS
+        for looked_at, queue_id in enumerate(chain(ordered[first:], ordered[:first])):
+            if looked_at >= LOOKED_AT_MAX or (looked_at >= LOOKED_AT_MIN and monotonic_ns() >= until_ns):
+                break
             self._latest = queue_id
             if not queues[queue_id].content.is_settled():
                 continue  # a tail that it takes long to measure waits for that

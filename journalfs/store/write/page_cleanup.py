@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from journalfs.damage import name_of
-from journalfs.engine.waiting import Turn, checkpoint, offload
+from journalfs.engine.waiting import Slices, Turn, checkpoint, offload
 from journalfs.errors import JournalfsError, RecordRefused, SystemFailure
 from journalfs.format import record_bodies
 from journalfs.format.page_folder import INVALID_SUFFIX
@@ -104,7 +104,9 @@ class PageCleanup:
                 self._delete_stale()
                 self._stale_too = False
             finished = {address for address, paged in self.core.pages.items() if paged.finished}
+            slices = Slices()
             for address in self._to_check.keys() | finished:
+                await slices.pause()
                 pages = self._to_check.pop(address, set())
                 try:
                     await self._tidy(address, pages, at_once=at_once)

@@ -681,6 +681,7 @@ class WritingStore(SelfReadingStore):
     async def follow(self) -> None:
         while True:
             try:
+                await self.look_at_folders()
                 await self.look()
                 while self.core.loaded.state.settle(SETTLED_OPERATIONS):
                     await trio.lowlevel.checkpoint()

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from journalfs.errors import ReadOnlyStore
+from journalfs.limits import FOLDERS_AT_ONCE_MAX
+from journalfs.store.write import self_reading
 from journalfs.store.write.store import WritingStore
 from tests.store.appending import ADD
 from tests.store.conftest import QUEUE_A, QUEUE_B
@@ -65,16 +67,19 @@ def put_back(pages: list[Path], root: Path) -> None:
 
 
 @pytest.mark.rule("S-49")
+@pytest.mark.parametrize("at_once", [FOLDERS_AT_ONCE_MAX, 0])
 @pytest.mark.parametrize("take", [page_taken, folder_taken, file_instead])
 async def test_nothing_is_written_once_pages_are_gone(
-    paging: Writable, take: Callable[[Path], list[Path]]
+    paging: Writable, take: Callable[[Path], list[Path]], at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(self_reading, "FOLDERS_AT_ONCE_MAX", at_once)
     root = paging.root
     async with paging.open(index=True) as store:
         publisher = store.publisher("work", "work.a", "in")
         await publisher.write(b"published\n")
         assert counts(store) == (7, 6)
         taken = take(root / "paging")
+        await store.look_at_folders()
         await store.look()
         assert gone(store) == [str(page.relative_to(root)) for page in taken]
         assert counts(store) == (5, 4) if len(taken) == 1 else (0, 0)
