@@ -67,12 +67,14 @@ def put_back(pages: list[Path], root: Path) -> None:
 
 
 @pytest.mark.rule("S-49")
+@pytest.mark.rule("S-284")
 @pytest.mark.parametrize("at_once", [FOLDERS_AT_ONCE_MAX, 0])
 @pytest.mark.parametrize("take", [page_taken, folder_taken, file_instead])
 async def test_nothing_is_written_once_pages_are_gone(
     paging: Writable, take: Callable[[Path], list[Path]], at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(self_reading, "FOLDERS_AT_ONCE_MAX", at_once)
+    monkeypatch.setattr(self_reading, "NS_A_FOLDER", 0)
     root = paging.root
     async with paging.open(index=True) as store:
         publisher = store.publisher("work", "work.a", "in")
