@@ -67,7 +67,6 @@ def put_back(pages: list[Path], root: Path) -> None:
 
 
 @pytest.mark.rule("S-49")
-@pytest.mark.rule("S-284")
 @pytest.mark.parametrize("at_once", [FOLDERS_AT_ONCE_MAX, 0])
 @pytest.mark.parametrize("take", [page_taken, folder_taken, file_instead])
 async def test_nothing_is_written_once_pages_are_gone(
