@@ -55,8 +55,15 @@ class FastWait(trio.abc.Instrument):
     """The wait of one mount. Make it with `prepare`, inside `trio.run`, after `pyfuse3.init`."""
 
     def __init__(
-        self, fuse_fd: int, trio_fd: int, watch: LoopWatch | None = None, front: Front | None = None
+        self,
+        fuse_fd: int,
+        trio_fd: int,
+        watch: LoopWatch | None = None,
+        front: Front | None = None,
+        rests: Callable[[], None] = lambda: None,
     ) -> None:
+        """`rests` is called before each wait."""
+        self._rests = rests
         self._watch = watch
         self._front = front
         self._device: Device = _Polled(fuse_fd, trio_fd) if front is None else front
@@ -81,8 +88,6 @@ class FastWait(trio.abc.Instrument):
         """Called when one was read that none was called for: somebody is interrupted, as a rule."""
         self.broken_off: Callable[[], None] = lambda: None
         """Called when a task of the request loop ends, as all of them do when the mount does."""
-        self.rests: Callable[[], None] = lambda: None
-        """Called before each wait."""
         self._expected = -1
 
     @classmethod
@@ -91,6 +96,7 @@ class FastWait(trio.abc.Instrument):
         fuse_fd: int,
         watch: LoopWatch | None = None,
         start_front: Callable[[int], Front | None] = lambda _trio_fd: None,
+        rests: Callable[[], None] = lambda: None,
     ) -> FastWait:
         """Check the private names and make the wait. Raises `FastWaitUnavailableError` with the reason.
         `start_front` is given the descriptor that trio waits with.
@@ -101,7 +107,7 @@ class FastWait(trio.abc.Instrument):
         if inspect.signature(stock).parameters:
             raise FastWaitUnavailableError(f"pyfuse3's {_WAIT_NAME} takes arguments")
         trio_fd = _trio_poll_fd()
-        return cls(fuse_fd, trio_fd, watch, start_front(trio_fd))
+        return cls(fuse_fd, trio_fd, watch, start_front(trio_fd), rests)
 
     def install(self) -> None:
         """Take the stock wait's place."""
@@ -223,7 +229,7 @@ class FastWait(trio.abc.Instrument):
                 self._yielded = now
                 await trio.lowlevel.checkpoint()
                 continue
-            self.rests()
+            self._rests()
             is_idle = not runnable and not self._gatherers
             # Awake for a moment in a burst, then asleep.
             if wait(0, burst=is_idle) or (is_idle and wait(_sleep_ns(), burst=False)):

@@ -180,7 +180,9 @@ class _Mount:
         try:
             if len(opened) != 1:
                 raise FastWaitUnavailableError("the FUSE descriptor was not found")
-            fast = FastWait.prepare(opened.pop(), self._watch, self._start_front)
+            fast = FastWait.prepare(
+                opened.pop(), self._watch, self._start_front, self.operations.close_returned
+            )
         except FastWaitUnavailableError as reason:
             log.warning("the stock request loop is used, requests take longer: %s", reason)
             self._report.details["loopFallback"] = str(reason)
@@ -190,7 +192,6 @@ class _Mount:
         self._fast = fast
         if self._front is not None and self._options.front == "on":
             self.operations.front = self._front
-            fast.rests = self.operations.close_returned
             # A request that only looks may find that a broker changed the store.
             self._store.changes.watched_by(self._front)
         self._notice_signals(fast)
