@@ -25,6 +25,17 @@ class Xid:
             self.branch_qualifier + self.global_transaction_id + _mangled(self.format_id)
         ).decode("ascii")
 
+    def whole(self) -> str:
+        """FORMAT.GLOBAL.BRANCH, which says all of it: the ids in base64url without padding. With ids as long
+        as XA allows it is a file name, which hex is not.
+        """
+        ids = (self.global_transaction_id, self.branch_qualifier)
+        return ".".join((str(self.format_id), *map(_url_base64, ids)))
+
+
+def _url_base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")
+
 
 def _mangled(format_id: int) -> bytes:
     """Four bytes as the broker makes them, lowest first.
@@ -43,10 +54,31 @@ GLOBAL_ID_BYTES_MAX: Final = 64
 """As XA has it; a branch qualifier may have as many."""
 
 
+NO_XID_FORMAT: Final = -1
+"""The format id that says that there is none."""
+
+
 def xid_of(text: str) -> Xid | None:
-    """An id whose text form this is, or None. The form does not say where the branch qualifier ends: it is
-    taken to be as short as can be.
+    """An id whose text form this is, or None. The broker's form does not say where the branch qualifier ends:
+    it is taken to be as short as can be.
     """
+    found = _of_whole(text) if "." in text else _of_base64(text)
+    return None if found is None or found.format_id == NO_XID_FORMAT else found
+
+
+def _of_whole(text: str) -> Xid | None:
+    format_id, *ids = text.split(".")
+    try:
+        told = int(format_id)
+        global_id, branch = (base64.b64decode(f"{one}{'=' * (-len(one) % 4)}", b"-_", True) for one in ids)
+    except ValueError:
+        return None
+    found = Xid(told, branch, global_id)
+    fits = 0 < len(global_id) <= GLOBAL_ID_BYTES_MAX and len(branch) <= GLOBAL_ID_BYTES_MAX
+    return found if fits and -(1 << 31) <= told < 1 << 31 and found.whole() == text else None
+
+
+def _of_base64(text: str) -> Xid | None:
     try:
         data = base64.b64decode(text, validate=True)
     except ValueError:

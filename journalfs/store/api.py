@@ -756,6 +756,9 @@ class Deciding(Protocol):
     def decided(self, *, committed: bool) -> Mapping[str, int]:
         """Those that were decided by hand, with the records that say so."""
 
+    def decision(self, name: str, *, committed: bool) -> int | None:
+        """The record of one, by any of its names."""
+
     async def forget(self, name: str, *, committed: bool) -> None:
         """Let go of the note, as a transaction manager does once it knows."""
 

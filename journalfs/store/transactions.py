@@ -3,10 +3,12 @@ is committed."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from journalfs.engine.lines import LineBatch
 from journalfs.engine.pages import PageScan
@@ -15,6 +17,7 @@ from journalfs.errors import DecodeError
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.format.xid import Xid, decode_xid
 from journalfs.ids import MessageId, PageNumber, QueueId
+from journalfs.limits import NAME_BYTES_MAX
 from journalfs.store.api import ByteSource, VirtualDirectory
 from journalfs.store.content import QueueContent
 from journalfs.store.envelope import decode_envelope
@@ -35,15 +38,48 @@ if TYPE_CHECKING:
     from journalfs.store.core import Core
 
 
+_Thing = TypeVar("_Thing")
+
+
+@dataclass(frozen=True, slots=True)
+class Named(Generic[_Thing]):
+    """Things of which each may have several names, and several the same."""
+
+    shown: Mapping[str, _Thing]
+    """Each once, by the first of its names that no other has and that a file can have, else by its last."""
+    meant: Mapping[str, _Thing]
+    """By all of these names."""
+
+
+def by_name(found: Sequence[tuple[_Thing, Sequence[str]]]) -> Named[_Thing]:
+    times = Counter(name for _, names in found for name in names)
+    meant = {
+        name: thing
+        for thing, names in found
+        for name in names
+        if times[name] == 1 and len(name) <= NAME_BYTES_MAX
+    }
+    shown = {next((one for one in names if one in meant), names[-1]): thing for thing, names in found}
+    return Named(shown, meant)
+
+
 def transactions_directory(core: Core) -> VirtualDirectory:
-    def named() -> dict[str, StoredTransaction]:
-        return {one.name: one for one in chain(prepared_transactions(core), undecided_transactions(core))}
+    def named() -> Named[StoredTransaction]:
+        undecided = [(one, one.names) for one in undecided_transactions(core)]
+        return by_name([*((one, one.names) for one in prepared_transactions(core)), *undecided])
 
-    return MadeDirectory(named, StoredTransaction.directory, lambda: core.clock.now_ms() * 1_000_000)
+    def find(name: str) -> StoredTransaction | None:
+        return named().meant.get(name)
+
+    now = lambda: core.clock.now_ms() * 1_000_000  # noqa: E731
+    return MadeDirectory(lambda: named().shown, StoredTransaction.directory, now, find)
 
 
-def prepared_transactions(core: Core) -> Iterator[StoredTransaction]:
-    return (StoredTransaction(core, transaction) for transaction in core.loader.state.transactions())
+def prepared_transactions(core: Core) -> Sequence[StoredTransaction]:
+    found = [StoredTransaction(core, transaction) for transaction in core.loader.state.transactions()]
+    for name, one in by_name([(one, one.names) for one in found]).shown.items():
+        one.name = name
+    return found
 
 
 def undecided_transactions(core: Core) -> Iterator[StoredTransaction]:
@@ -60,8 +96,9 @@ def sent_lines(core: Core) -> Iterator[tuple[str, ByteSource]]:
             yield prepared.name, WindowSource(batch)
 
 
-def file_name(xid: Xid) -> str:
-    return xid.base64().replace("/", "%2F")
+def names_of(xid: Xid) -> tuple[str, str]:
+    """As brokers print it, safe as a file name, and as it is named where others are printed so, too."""
+    return xid.base64().replace("/", "%2F"), xid.whole()
 
 
 class StoredTransaction:
@@ -75,15 +112,17 @@ class StoredTransaction:
             file = core.loader.files[transaction.file_slot]
             with suppress(DecodeError):
                 self.xid = decode_xid(file.copy(transaction.extra_offset, transaction.extra_bytes))
+        self.name = self.names[-1]
 
     @property
-    def name(self) -> str:
-        """The transaction manager's id as brokers print it, safe as a file name; the journal's number without
-        one, or where it is not known how the transaction ended.
+    def names(self) -> Sequence[str]:
+        """Those of the transaction manager's id, then the journal's number; that alone without an id, or
+        where it is not known how the transaction ended.
         """
+        numbered = f"transaction-{self._transaction.tx_id}"
         if self.xid is None or not self._transaction.prepared:
-            return f"transaction-{self._transaction.tx_id}"
-        return file_name(self.xid)
+            return (numbered,)
+        return (*names_of(self.xid), numbered)
 
     @property
     def tx_id(self) -> int:
@@ -117,6 +156,7 @@ class StoredTransaction:
         if self.xid is not None:
             facts |= {
                 "xid": self.xid.base64(),
+                "name": self.xid.whole(),
                 "formatId": self.xid.format_id,
                 "globalTransactionId": self.xid.global_transaction_id.decode("utf-8", "backslashreplace"),
                 "branchQualifier": self.xid.branch_qualifier.decode("utf-8", "backslashreplace"),

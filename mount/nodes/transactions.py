@@ -97,6 +97,10 @@ class TransactionsDirectory(VirtualDirectoryNode):
         found = self._directory().children()
         return {name.encode("utf-8", "surrogateescape"): one for name, one in found}
 
+    def has(self, name: bytes) -> bool:
+        """By any of its names."""
+        return self._child(name.decode("utf-8", "surrogateescape")) is not None
+
     async def make_directory(self, name: bytes, mode: int) -> Node:
         transactions = self.context.changing().transactions
         await self.context.staged_room.take(ENTRY_BYTES)
@@ -152,10 +156,10 @@ class EndDirectory(Directory):
 
     def find(self, name: bytes) -> Node | None:
         if self._kind == PREPARED_DIRECTORY:
-            is_there = name in self._transactions.listed()
-            return self._transactions.prepared(self, name) if is_there else None
+            return self._transactions.prepared(self, name) if self._transactions.has(name) else None
+        decided = self.context.changing().deciding.decision(os.fsdecode(name), committed=self._commits)
         make = partial(DecidedDirectory, self.context, self)
-        return self.enter(name, make) if name in self._decided() else None
+        return None if decided is None else self.enter(name, make)
 
     @property
     def _commits(self) -> bool:

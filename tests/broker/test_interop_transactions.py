@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from journalfs.format.xid import Xid
 from tests.broker.client import CoreClient
 from tests.broker.test_interop import new_instance
 from tests.broker.writing import complaints
@@ -108,4 +109,38 @@ def test_a_broker_agrees_to_what_was_decided_by_hand(artemis_home: Path, tmp_pat
         (mount.path / ".journalfs/transactions/committed" / xid("y")).rmdir()
     with broker, CoreClient(broker.port) as client:
         assert client.operation("broker", "listHeuristicCommittedTransactions") == []
+        broker.stop()
+
+
+@pytest.mark.rule("S-263")
+def test_a_client_recovers_the_xids_that_were_named(artemis_home: Path, tmp_path: Path) -> None:
+    """Two that a broker prints alike, and one with the longest ids: each is decided by its own."""
+    broker, mountpoint = new_instance(tmp_path / "broker", "NIO"), tmp_path / "mnt"
+    named = [Xid(7, b"branch-", b"global"), Xid(7, b"branch-g", b"lobal"), Xid(1 << 30, b"b" * 64, b"g" * 64)]
+    with mounted_for_writing(broker.root, mountpoint) as mount:
+        (mount.path / "b/r").mkdir(parents=True)
+        for number, one in enumerate(named):
+            transaction = mount.path / ".journalfs/transactions/t"
+            transaction.mkdir()
+            (transaction / "b/r/in.txt").write_text(f"{number}\n")
+            transaction.rename(transaction.parent / "prepared" / one.whole())
+        shown = {*os.listdir(transaction.parent / "prepared")}
+        assert shown == {named[0].whole(), named[1].whole(), named[2].base64().replace("/", "%2F")}
+
+    with broker, CoreClient(broker.port) as client:
+        assert complaints(broker.log) == []
+        assert {*client.do("xa-recover", session="s")["whole"]} == {one.whole() for one in named}
+        client.do("xa-commit", session="s", xid="global", branch="branch-")
+        client.do("xa-rollback", session="s", xid="g" * 64, branch="b" * 64, format_id=1 << 30)
+        assert texts(client, "r") == ["0"]
+        broker.stop()
+
+    with mounted_for_writing(broker.root, mountpoint) as mount:
+        root = mount.path / ".journalfs/transactions"
+        assert os.listdir(root) == [named[1].base64()]
+        (root / named[1].whole()).rename(root / "committed" / named[1].whole())
+        assert mount.queue("b", "r").listed()
+    with broker, CoreClient(broker.port) as client:
+        assert client.operation("broker", "listHeuristicCommittedTransactions") == [named[1].base64()]
+        assert texts(client, "r") == ["0", "1"]
         broker.stop()

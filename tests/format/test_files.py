@@ -28,7 +28,7 @@ from journalfs.format.page_folder import (
     parse_page_name,
 )
 from journalfs.format.server_lock import NodeState, decode_server_lock
-from journalfs.format.xid import Xid, decode_xid
+from journalfs.format.xid import Xid, decode_xid, xid_of
 from journalfs.ids import FileId, MessageId, PageNumber
 from tests.format import encode
 from tests.frozen import FILE_STORES, ExpectedStores, PristineStores
@@ -214,3 +214,46 @@ def test_other_large_names() -> None:
     assert parse_large_name("5.sync") == LargeFileName(MessageId(5), LargeFileKind.SYNCING)
     for name in ("5.msg.bak", "x.msg", "-5.msg", "5"):
         assert parse_large_name(name) is None
+
+
+@pytest.mark.parametrize(
+    "xid",
+    [
+        Xid(7, b"branch-", b"global"),
+        Xid(-(1 << 31), b"", b"\xff"),
+        Xid((1 << 31) - 1, b"\xff" * 64, b"\xfe" * 64),
+    ],
+)
+def test_the_whole_name_of_an_xid_is_a_file_name_that_says_all(xid: Xid) -> None:
+    assert xid_of(xid.whole()) == xid
+    assert len(xid.whole()) < 255
+    assert "/" not in xid.whole()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "7.Z2xvYmFs",
+        "7.Z2xvYmFs.YnI.YnI",
+        "07.Z2xvYmFs.YnI",
+        "7_0.Z2xvYmFs.YnI",
+        "-1.Z2xvYmFs.YnI",
+        "2147483648.Z2xvYmFs.YnI",
+        "-2147483649.Z2xvYmFs.YnI",
+        "x.Z2xvYmFs.YnI",
+        "7..YnI",
+        "7.Z2xvYmFs.YnI=",
+        "7.Z2xvYmFs.YnJ",
+        "7.Z2xvYmF.Y",
+        "7.Z2+v.YnI",
+        "7.Z2/v.YnI",
+        f"7.{'AAAA' * 22}.YnI",
+        f"7.Z2xvYmFs.{'AAAA' * 22}",
+        "7.Z2xv\u00e9.YnI",
+        f"{'9' * 5000}.Z2xv.YnI",
+        "branch",
+        "Yv////8=",
+    ],
+)
+def test_what_is_no_whole_name_is_no_xid(text: str) -> None:
+    assert xid_of(text) is None

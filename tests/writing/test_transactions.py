@@ -237,6 +237,37 @@ def test_it_is_prepared_and_decided_later(address: Address, how: str) -> None:
     assert os.listdir(prepared.parent / how) == []
 
 
+WHOLE = "7.Z2xvYmFs.YnJhbmNoLQ"
+
+
+@pytest.mark.rule("S-263", "S-264")
+def test_a_whole_name_says_where_the_branch_ends(address: Address) -> None:
+    """The plain one shows it, until another is printed alike: then each is shown by its whole name."""
+    root, other = transactions(address.mount), "7.YnJhbmNoLWdsb2JhbA."
+    prepared, committed = root / "prepared", root / "committed"
+    begun(address).rename(prepared / WHOLE)
+    status = json.loads((prepared / WHOLE / "status.json").read_text())
+    assert (status["name"], status["xid"]) == (WHOLE, XID)
+    assert (status["globalTransactionId"], status["branchQualifier"]) == ("global", "branch-")
+    assert os.listdir(prepared) == [XID]
+    second = begun(address)
+    for taken in (WHOLE, XID):
+        assert errno_of(second.rename, prepared / taken) in {errno.EEXIST, errno.ENOTEMPTY}
+    second.rename(prepared / other)
+    assert {*os.listdir(prepared)} == {WHOLE, other}
+    third = begun(address)
+    assert errno_of(third.rename, prepared / XID) in {errno.EEXIST, errno.ENOTEMPTY}
+    third.rmdir()
+    for name in (WHOLE, other):
+        (prepared / name).rename(committed / name)
+    assert os.listdir(prepared) == []
+    assert {*os.listdir(committed)} == {WHOLE, other}
+    (committed / other).rmdir()
+    assert os.listdir(committed) == [XID]
+    (committed / WHOLE).rmdir()
+    assert os.listdir(committed) == []
+
+
 @pytest.mark.rule("S-260")
 def test_one_message_of_two_queues_goes_to_one_queue_once(address: Address) -> None:
     """Both have it by the same id, and so would the directory."""

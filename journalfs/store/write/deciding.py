@@ -5,7 +5,7 @@ says of each that its transaction manager was not asked.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from journalfs.engine.state_types import Operation
@@ -19,7 +19,13 @@ from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
 from journalfs.journal.record_log import Position
 from journalfs.large.writing import BodyWriter
 from journalfs.store.core import Core
-from journalfs.store.transactions import StoredTransaction, file_name, prepared_transactions
+from journalfs.store.transactions import (
+    Named,
+    StoredTransaction,
+    by_name,
+    names_of,
+    prepared_transactions,
+)
 from journalfs.store.write.admission import Admission
 from journalfs.store.write.delivering import Deliveries
 from journalfs.store.write.duplicates import DuplicateIds, Remembered, duplicate_of
@@ -49,7 +55,8 @@ class Deciding:
         """Raises `NoSuchName`, JournalfsError with nothing decided."""
         self.journals.refuse_failed(self.core.root)
         self.refuse_prepared()
-        found = next((one for one in prepared_transactions(self.core) if one.name == name), None)
+        prepared = prepared_transactions(self.core)
+        found = by_name([(one, one.names) for one in prepared]).meant.get(name)
         if found is None:
             raise NoSuchName(f"{name}: there is no such prepared transaction")
         await self.journals.make_room()
@@ -137,7 +144,14 @@ class Deciding:
 
     def decided(self, *, committed: bool) -> Mapping[str, int]:
         """By the name of the transaction, the record that says so."""
-        found: dict[str, int] = {}
+        return self._decisions(committed=committed).shown
+
+    def decision(self, name: str, *, committed: bool) -> int | None:
+        decided = self._decisions(committed=committed)
+        return decided.meant.get(name, decided.shown.get(name))
+
+    def _decisions(self, *, committed: bool) -> Named[int]:
+        found: list[tuple[int, Sequence[str]]] = []
         for operation in self.core.loader.state.side(MessageType.HEURISTIC_COMPLETION):
             body = self.core.loader.files[operation.file_slot].copy(
                 operation.body_offset, operation.body_bytes
@@ -148,13 +162,13 @@ class Deciding:
             except DecodeError:
                 continue  # the view of the journal shows it
             if was_committed == committed:
-                found[file_name(xid)] = operation.record_id
-        return found
+                found.append((operation.record_id, names_of(xid)))
+        return by_name(found)
 
     async def forget(self, name: str, *, committed: bool) -> None:
         """Raises `NoSuchName`."""
         self.journals.refuse_failed(self.core.root)
-        record = self.decided(committed=committed).get(name)
+        record = self.decision(name, committed=committed)
         if record is None:
             raise NoSuchName(f"{name}: no such decision is noted")
         position = self.journals.messages.stage_delete(RecordId(record))

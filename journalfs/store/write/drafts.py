@@ -345,11 +345,12 @@ class Drafts:
         found = xid_of(xid.replace("%2F", "/"))
         if found is None:
             raise WrongCall(
-                f"{xid}: no XA id: base64 of the branch qualifier, the global id and four bytes of the "
-                "format id, one behind the other, as .journalfs/transactions lists prepared ones"
+                f"{xid}: no XA id: FORMAT.GLOBAL.BRANCH, a number of 32 bits but -1, and base64url without "
+                "padding of 1 to 64 and of 0 to 64 bytes; or base64 of branch qualifier, global id and four "
+                "bytes of the format id, as .journalfs/transactions lists prepared ones"
             )
-        if any(one.name == xid for one in prepared_transactions(self.core)):
-            raise NameTaken(f"there is a prepared transaction {xid}")
+        if any(one.xid == found or xid in one.names for one in prepared_transactions(self.core)):
+            raise NameTaken(f"there is a prepared transaction {xid}; FORMAT.GLOBAL.BRANCH names another")
         extra = encode_xid(found)
         await self._end(name, sends, patience, lambda change: change.prepare(extra), prepares=True)
 

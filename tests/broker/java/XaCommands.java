@@ -43,11 +43,15 @@ final class XaCommands {
 
    private void recover(JsonObject command, JsonObjectBuilder answer) throws Exception {
       JsonArrayBuilder found = JsonLoader.createArrayBuilder();
+      JsonArrayBuilder whole = JsonLoader.createArrayBuilder();
+      Base64.Encoder encoder = Base64.getUrlEncoder().withoutPadding();
       ClientSession session = sessions.begin(command.getString("session"), true);
       for (Xid xid : session.recover(XAResource.TMSTARTRSCAN | XAResource.TMENDRSCAN)) {
          found.add(Base64.getEncoder().encodeToString(xid.getGlobalTransactionId()));
+         whole.add(xid.getFormatId() + "." + encoder.encodeToString(xid.getGlobalTransactionId())
+            + "." + encoder.encodeToString(xid.getBranchQualifier()));
       }
-      answer.add("prepared", found);
+      answer.add("prepared", found).add("whole", whole);
    }
 
    private static Xid xid(JsonObject command) {
