@@ -12,6 +12,7 @@ from journalfs.errors import NoOrigin
 from journalfs.ids import MessageId
 from journalfs.store.write import redriving
 from journalfs.store.write.store import WritingStore
+from tests.reference.journal import COMMIT, read_folder
 from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, ids_of, lines_of, on_disk, queue_of
 from tests.store.writing.test_forwarding import AMQP, CORE, A, configure, dead, make_dead, published
@@ -36,6 +37,12 @@ def plain(line: bytes) -> dict[str, Any]:
 
 async def dead_ids(store: WritingStore) -> list[MessageId]:
     return ids_of(store, "dead", "dead")
+
+
+def commits(writable: Writable) -> int:
+    """COMMIT records in the journal's files."""
+    files = read_folder(writable.root / "journal")
+    return sum(record.kind == COMMIT for file in files for record in file.scan.records)
 
 
 @pytest.mark.rule("S-230")
@@ -100,7 +107,9 @@ async def test_many_go_in_their_order_and_batches(
         bodies = [f"{n}" for n in range(40)]
         ids = await published(store, *({"body": body} for body in bodies))
         assert await store.send_to_dead_letters(A, ids) == 40
+        before = commits(writable)
         assert (await store.redrive(DEAD, await dead_ids(store))).sent == {A: 40}
+        assert commits(writable) == before + 6, "one transaction of at most 7 each"
         assert [json.loads(line)["body"] for line in lines_of(store, "work.a")] == bodies
     assert [one["body"] for one in on_disk(writable, "work.a")] == bodies
 
