@@ -67,7 +67,9 @@ def configure(root: Path, backend: str, *, pages: bool = False) -> None:
 
 @dataclass
 class Plug:
-    """One store through any number of crashes. `pull` ends a worker's process, and whatever it writes to."""
+    """One store through any number of crashes. `pull` ends a worker's process, and whatever it writes to.
+    Where that is more than the process, it closes the process's standard input first (`worker.say`).
+    """
 
     root: Path
     pull: Callable[[subprocess.Popen[str]], None]
@@ -84,6 +86,7 @@ class Plug:
         self.cycles += 1
         process = subprocess.Popen(
             [sys.executable, "-m", self.worker, str(self.root), str(self.cycles), str(self.sync), *self.more],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -19,6 +19,7 @@ from tests.store.conftest import LittleStore
 
 CYCLES_QUICK, CYCLES_LONG = 3, 100
 CANARY_CYCLES = 10
+LONG_S = 60
 IMAGE_BYTES = 256 * 1024 * 1024
 ROOM_BYTES = 2 * 1024 * 1024
 """A second file of the bindings, and a few journal files."""
@@ -46,6 +47,8 @@ def plug(
     os.sync()
 
     def pull(process: subprocess.Popen[str]) -> None:
+        assert process.stdin is not None
+        process.stdin.close()
         disk.stop()
         process.kill()
 
@@ -108,6 +111,25 @@ def test_what_is_not_synced_is_lost_and_noticed(little_store: LittleStore, disk:
         if cut(cut_off, disk):
             return
     pytest.fail("nothing was lost")
+
+
+def test_a_worker_without_power_says_nothing(little_store: LittleStore) -> None:
+    """What the tests above take for done was said before the disk began to stop."""
+    codes: list[int | None] = []
+
+    def pull(process: subprocess.Popen[str]) -> None:
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            codes.append(process.wait(LONG_S))
+        finally:
+            process.kill()
+
+    configure(little_store.root, "NIO")
+    cut_off = Plug(little_store.root, pull, Random(1))
+    cut_off.cycle()
+    assert codes == [0]
+    assert not cut_off.wrong()
 
 
 @pytest.mark.long
