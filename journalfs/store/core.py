@@ -54,6 +54,7 @@ from journalfs.store.loop_lag import LoopLag
 from journalfs.store.lost_bindings import LostBindings
 from journalfs.store.memory import ActingLimit
 from journalfs.store.part_numbers import PartNumbers
+from journalfs.store.statuses import Statuses
 from journalfs.store.totals import Totals
 from journalfs.store.undecided import undecided_damage, undecided_in
 
@@ -138,6 +139,7 @@ class Core:
     held: WeakSet[HeldFile] = field(default_factory=WeakSet)
     """Journal files that open files are rendered from: their bytes must not be overwritten."""
     laid_out: LaidOut = field(default_factory=LaidOut)
+    statuses: Statuses = field(default_factory=Statuses)
     settings: KnownSettings | None = None
     """As they were when somebody asked for them; ask `settings_in_force`."""
     measured: bool = True
