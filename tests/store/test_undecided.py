@@ -147,6 +147,7 @@ def test_how_a_killed_writer_ends_is_no_damage(little_store: LittleStore, tmp_pa
     store.close()
 
 
+@pytest.mark.rule("S-283")
 def test_a_long_write_is_not_looked_at_beside_it(little_store: LittleStore) -> None:
     """It is open, and nothing of the journal is lost: asking is cheap, however long it is."""
     journal = JournalAppender.create(little_store.root / JOURNAL, 1, size_bytes=1 << 20)

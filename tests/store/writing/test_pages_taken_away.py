@@ -66,7 +66,7 @@ def put_back(pages: list[Path], root: Path) -> None:
         (root / folder.name).rename(folder)
 
 
-@pytest.mark.rule("S-49")
+@pytest.mark.rule("S-49", "S-284")
 @pytest.mark.parametrize("at_once", [FOLDERS_AT_ONCE_MAX, 0])
 @pytest.mark.parametrize("take", [page_taken, folder_taken, file_instead])
 async def test_nothing_is_written_once_pages_are_gone(
