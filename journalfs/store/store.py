@@ -456,6 +456,7 @@ class JournalStore:
         return bool(self.core.bodies.postponed)
 
     async def measure(self) -> None:
+        await self.core.totals.learn()
         await self.core.bodies.run()
 
     def _configured(self) -> None:

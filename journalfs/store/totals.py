@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from journalfs.bindings.model import BindingsState, Queue
+from journalfs.engine.waiting import Slices
 from journalfs.ids import QueueId
 from journalfs.store.memory import Held, held_of, is_exempt, weight_of
 from journalfs.store.opened import OpenStore
@@ -55,6 +56,18 @@ class Totals:
     _limited: _Some = field(default_factory=_Some)
     """Bound queues of addresses that limits apply to."""
     _exempt: _Some = field(default_factory=_Some)
+
+    async def learn(self) -> None:
+        """Look at every queue while others go on, before somebody asks: from then on only at changed ones."""
+        if self._bindings is not None:
+            return
+        slices, bindings = Slices(), self.core.bindings
+        limited, exempt = _Some(), _Some()
+        for queue in list(bindings.queues.values()):
+            await slices.pause()
+            (exempt if is_exempt(queue.address) else limited).put(queue)
+        if self._bindings is None:  # else somebody asked meanwhile
+            self._bindings, self._limited, self._exempt = bindings, limited, exempt
 
     def live(self) -> int:
         """Messages in queues that are shown."""

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 
 import pytest
+import trio
 
+from journalfs.store.memory import is_exempt
 from journalfs.store.store import JournalStore
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 
@@ -59,4 +61,30 @@ def test_a_status_is_made_anew_as_time_passes(little_store: LittleStore) -> None
     assert status(store, QUEUE_A)["scheduledCount"] == 1
     little_store.clock.advance(by_ms=200)
     assert status(store, QUEUE_A)["scheduledCount"] == 0
+    store.close()
+
+
+async def test_totals_are_learned_before_somebody_asks(
+    little_store: LittleStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 100,000 queues that takes more than a turn of the loop."""
+    little_store.journal.send(1000, QUEUE_A)
+    looked_at: list[str] = []
+
+    def noted(address: str) -> bool:
+        looked_at.append(address)
+        return is_exempt(address)
+
+    monkeypatch.setattr("journalfs.store.totals.is_exempt", noted)
+    store = little_store.open()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(store.measure)
+        with trio.fail_after(10):
+            while len(looked_at) < 2:
+                await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    assert (store.status()["messages"], len(looked_at)) == (1, 2)
+    little_store.rebind("work.b", old_id=QUEUE_B, new_id=30)
+    store.look_now()
+    assert (store.status()["messages"], len(looked_at)) == (1, 3)
     store.close()
