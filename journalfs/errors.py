@@ -354,8 +354,10 @@ class NoOrigin(JournalfsError, identifier="no-origin", exit_code=EXIT_WRONG_CALL
 class AddressFull(JournalfsError, identifier="address-full", exit_code=EXIT_WRONG_CALL, errno=errnos.EDQUOT):
     """A publication that a limit keeps out; `limit` is the setting."""
 
-    def __init__(self, address: str, limit: str) -> None:
-        super().__init__(f"{address}: {limit} is reached, nothing is taken; consume messages or raise it")
+    def __init__(self, address: str, limit: str, then: str = "") -> None:
+        super().__init__(
+            f"{address}: {limit} is reached, nothing is taken; consume messages or raise it{then}"
+        )
         self.address = address
         self.limit = limit
 

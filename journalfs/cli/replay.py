@@ -85,6 +85,9 @@ def replay(
     if told["undecided"]:
         said = "transactions are left out: no journal file near them says how they ended"
         say(f"{told['undecided']} {said}", to_people=True)
+    if told["damaged"]:
+        said = "messages are left out: they are damaged, or their large bodies are not kept"
+        say(f"{told['damaged']} {said}", to_people=True)
     if not queues and not before:
         say("nothing of this range is in the history", to_people=True)
 

@@ -103,6 +103,8 @@ class Replayed:
     """Queues that were there, and those of which there was anything."""
     undecided: int = 0
     """Transactions of which no file near them says how they ended: what they sent did not go."""
+    damaged: int = 0
+    """Messages that did not go as nobody can read all of them: for most the large body is not kept."""
 
     def told(self) -> dict[str, object]:
         """For JSON."""
@@ -110,7 +112,7 @@ class Replayed:
             {"address": address, "queue": queue, "messages": count}
             for (address, queue), count in self.sent.items()
         ]
-        return {"queues": queues, "before": self.before, "undecided": self.undecided}
+        return {"queues": queues, "before": self.before, "undecided": self.undecided, "damaged": self.damaged}
 
     def count(self, chosen: Iterable[Chosen]) -> None:
         for one in chosen:

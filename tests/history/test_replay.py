@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from journalfs.errors import JournalfsError, WrongCall
+from journalfs.errors import AddressFull, JournalfsError, WrongCall
 from journalfs.store import open_store, replaying
 from journalfs.store.replaying import Asked, Replayed
 from journalfs.store.write.alone import change_in
@@ -23,6 +23,7 @@ from tests.history.test_reading import body_and_time, lines_of
 from tests.tools.crash_copy import copy_as_left
 
 INTO_DLQ = Asked(sources=("payments",), target=("DLQ", "DLQ"))
+KEPT = 'journal-retention-directory = "history"\njournal-retention-max-bytes = 100000000\n'
 ITS_OWN = {"id", "address", "queue", "deliveryCount", "userId"}
 PROPERTIES = {"_AMQ_ORIG_QUEUE", "_AMQ_ORIG_ADDRESS", "_AMQ_ORIG_MESSAGE_ID"}
 
@@ -128,6 +129,11 @@ def test_by_selector_and_range_into_their_own_queues(root: Path) -> None:
     store.close()
 
 
+PAGED = {"backlog", "events", "ledger", "flash", "drained", "amqp.backlog", "limit.drop", "limit.fail"}
+"""Addresses whose pages are in no journal."""
+LAST_VALUES = {"$sys.mqtt.retain.large.topic", "$sys.mqtt.sessions"}
+
+
 @pytest.mark.parametrize(
     ("name", "left_out", "undecided"),
     [
@@ -135,6 +141,7 @@ def test_by_selector_and_range_into_their_own_queues(root: Path) -> None:
         ("amqp-exotic", set(), 0),  # few say when they were sent
         ("compacted", set(), 0),  # transactions that were open then
         ("orders-basic", {"last.values", "ring"}, 0),  # these have the last ones only
+        ("large-and-paged", PAGED | LAST_VALUES, 0),  # bodies of what was taken are gone
         pytest.param("killed", set(), 0, marks=pytest.mark.long),
         pytest.param("amqp-mqtt-stomp-openwire", {"$sys.mqtt.sessions"}, 0, marks=pytest.mark.long),
     ],
@@ -145,17 +152,25 @@ def test_whatever_is_there_comes_once_more(
     """As it is, from a journal that nothing was kept of beside itself; nothing that was rolled back does."""
     root = store_copy(name) / "data"
     (root / "history").mkdir()
-    kept = 'journal-retention-directory = "history"\njournal-retention-max-bytes = 100000000\n'
-    (root / "journalfs.toml").write_text(kept)
+    (root / "journalfs.toml").write_text(KEPT)
     before = _all(root)
     replayed = done(root, Asked(sources=tuple({address for address, _ in before} - left_out)))
     there = {path: lines for path, lines in _all(root).items() if path[0] not in left_out}
     again = {path: lines - before.get(path, Counter()) for path, lines in there.items()}
-    assert replayed.undecided == undecided
+    assert (replayed.undecided, replayed.damaged) == (undecided, 5 * (name == "large-and-paged"))
     assert {path: lines.total() for path, lines in again.items() if lines} == replayed.sent
     for path, lines in again.items():
         assert not before.get(path, Counter()) - lines, path
         assert not [one for one in lines if "rolled" in one]
+
+
+def test_a_full_address_says_how_it_goes_on(store_copy: Callable[[str], Path]) -> None:
+    root = store_copy("large-and-paged") / "data"
+    (root / "history").mkdir()
+    (root / "journalfs.toml").write_text(KEPT)
+    for full in ("limit.fail", "limit.drop"):
+        with pytest.raises(AddressFull, match=r"consume messages or raise it, and repeat the same replay"):
+            done(root, Asked(sources=(full,)))
 
 
 def _all(root: Path) -> dict[tuple[str, str], Counter[str]]:

@@ -6,17 +6,19 @@ them. It holds for a kill at any moment that a window and its mark are there tog
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from journalfs import door
 from journalfs.engine.waiting import offload, unbroken
-from journalfs.errors import DecodeError, WrongCall
+from journalfs.errors import AddressFull, Damaged, DecodeError, WrongCall
 from journalfs.format import record_bodies
 from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType
@@ -35,6 +37,8 @@ from journalfs.store.replaying import (
     plan,
     require_sources,
 )
+from journalfs.store.stored_runs import each_stored
+from journalfs.store.write.copies import run_of
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.keeping import Back
 from journalfs.times import Range, range_between
@@ -137,9 +141,12 @@ async def replay(store: WritingStore, asked: Asked, *, again: bool, progress: Pr
         async with _Views(history, found.windows) as views:
             while (window := await views.open_next()) is not None:
                 chosen = await chosen_of(views.opened, asked, replayed)
-                if chosen:
+                try:
                     await _send(store, marked, chosen, window.position)
-                    replayed.count(chosen)
+                except Damaged:
+                    chosen = await offload(partial(_readable, chosen, replayed))
+                    await _send(store, marked, chosen, window.position)
+                replayed.count(chosen)
                 _let_go_of_memory(store.core)
                 done_bytes += window.size_bytes
                 progress(done_bytes, found.total_bytes)
@@ -243,15 +250,31 @@ def _let_go_of_memory(core: Core) -> None:
         mapped.release()
 
 
+def _readable(chosen: Sequence[Chosen], replayed: Replayed) -> list[Chosen]:
+    """Those of them that can be copied."""
+    found: list[Chosen] = []
+    for one in chosen:
+        stored = each_stored(one.source.content, run_of(one.source.content, one.ids))
+        damaged = {message_id for message_id, message in stored if isinstance(message, Damaged)}
+        replayed.damaged += len(damaged)
+        found.append(replace(one, ids=array("q", (id_ for id_ in one.ids if id_ not in damaged))))
+    return [one for one in found if one.ids]
+
+
 async def _send(
     store: WritingStore, marked: Marked, chosen: Sequence[Chosen], position: tuple[bool, int]
 ) -> None:
+    if not chosen:
+        return
     backs = [Back(one.source, one.ids, one.target, one.source.model) for one in chosen]
     count = sum(len(one.ids) for one in chosen)
     mark = msgspec.structs.replace(marked.mark, position=position, sent=marked.mark.sent + count)
     before = marked.record, marked.mark
     try:
         await store.replay_window(backs, lambda tx: marked.stage(tx, mark))
-    except BaseException:
+    except BaseException as error:
         marked.record, marked.mark = before
+        if isinstance(error, AddressFull):
+            then = ", and repeat the same replay: what went is not sent again"
+            raise AddressFull(error.address, error.limit, then) from error
         raise
