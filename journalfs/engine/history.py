@@ -58,6 +58,13 @@ def follow(state: LiveState, first_slot: int) -> None:
     lib.jfs_history_follow(state.pointer, first_slot)
 
 
+def undecided(state: LiveState) -> int:
+    """Transactions that sent something before the files that are followed, and of which nothing says how they
+    ended.
+    """
+    return int(lib.jfs_history_undecided(state.pointer))
+
+
 def end(state: LiveState) -> None:
     """From here on only ends."""
     lib.jfs_history_end(state.pointer)

@@ -34,8 +34,8 @@ PROBE_BYTES: Final = 256 * 1024
 """Of a file's beginning, where its first message is mostly found."""
 ENDS_BYTES: Final = 256 << 20
 """Behind it that are read for what became of the messages."""
-FOLLOWED_FILES: Final = 8
-"""Behind the last one that was asked for, to find how transactions ended that were open then."""
+FOLLOWED_BYTES: Final = 256 << 20
+"""Behind the last file that was asked for, to find how transactions ended that were open then."""
 
 _ADDS: Final = frozenset((RecordKind.ADD, RecordKind.ADD_TX, RecordKind.EVENT))
 _MESSAGES: Final = frozenset((MessageType.MESSAGE, MessageType.LARGE_MESSAGE))
@@ -249,7 +249,7 @@ class HistoryLoader(JournalLoader):
         self.taken_slots = self.files.slot_limit
         history.follow(state, self.taken_slots)
         followed = self._follow()
-        self.undecided = state.counts().transactions
+        self.undecided = history.undecided(state)
         state.finish()
         self._keep()
         if any(one.file.compacted for one in choice.taken):
@@ -266,11 +266,13 @@ class HistoryLoader(JournalLoader):
         """The place of the last message in a queue may be said in the file behind, and how a transaction
         ended in one further on. Returns how many were read.
         """
-        for number, one in enumerate(self.choice.later[:FOLLOWED_FILES], 1):
+        left_bytes = FOLLOWED_BYTES
+        for number, one in enumerate(self.choice.later, 1):
             self._take(one.file)
-            if not self.state.counts().transactions:
+            left_bytes -= one.file.stamp.size_bytes
+            if left_bytes < 0 or not history.undecided(self.state):
                 return number
-        return len(self.choice.later[:FOLLOWED_FILES])
+        return len(self.choice.later)
 
     def _take(self, file: JournalFile) -> None:
         read = self._open(file)

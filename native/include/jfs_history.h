@@ -17,6 +17,11 @@ void jfs_history_begin(jfs_state *state);
  */
 void jfs_history_follow(jfs_state *state, uint32_t first_slot);
 
+/* Transactions that sent something in the files before those that are followed, and of which no record said yet how
+ * they ended.
+ */
+uint32_t jfs_history_undecided(const jfs_state *state);
+
 /* And from here on only ends. */
 void jfs_history_end(jfs_state *state);
 

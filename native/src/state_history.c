@@ -12,6 +12,22 @@ void jfs_history_begin(jfs_state *state) {
 
 void jfs_history_follow(jfs_state *state, uint32_t first_slot) { state->followed_slot = first_slot; }
 
+static int sent_before(const jfs_state *state, const tx_item *tx) {
+    if (!tx->used || (tx->flags & JFS_TX_ENDED)) return 0;
+    for (uint32_t op = tx->first_op; op != JFS_NONE; op = state->ops.items[op].next) {
+        const jfs_operation *const one = &state->ops.items[op].op;
+        if (one->file_slot >= state->followed_slot) return 0; /* operations are in the order of files */
+        if (one->user_type == TYPE_ADD_LARGE || one->user_type == TYPE_ADD_MESSAGE) return 1;
+    }
+    return 0;
+}
+
+uint32_t jfs_history_undecided(const jfs_state *state) {
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < state->txs.count; i++) found += (uint32_t)sent_before(state, &state->txs.items[i]);
+    return found;
+}
+
 void jfs_history_end(jfs_state *state) { state->history = HISTORY_ENDS; }
 
 static jfs_status note_end(jfs_state *state, const jfs_operation *op, uint32_t kind) {

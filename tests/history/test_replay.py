@@ -207,6 +207,7 @@ def refused(root: Path, *words: str) -> str:
 def test_commands(root: Path, stores: PristineStores) -> None:
     planned = journalfs("replay", root, "--dry-run", "--from", "2026-11-21T00:00Z", "payments")
     assert planned.stdout == "payments::payments: 1202 would be replayed\n"
+    assert not planned.stderr, "a transaction that sent nothing leaves nothing out"
     assert not in_dlq(root)
     assert "keeps no history" in journalfs("replay", stores["aio"] / "data", "--dry-run").stderr
     command = ("replay", root, "payments", "--to-queue", "DLQ::DLQ", "--json")
