@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mount.conftest import until
 from tests.mounting import journalfs, mounted_for_writing, read_lines
 from tests.mounting import mounted as mounting
 
@@ -65,6 +66,19 @@ def test_replay_in_a_mount(store_copy: Callable[[str], Path], tmp_path: Path) ->
         assert "other options" in journalfs(*words, "--to", "2026-11-21").stderr
         with pytest.raises(OSError, match="Invalid"):
             (mount.path / ".journalfs/history/.replay").write_text("{}")
+
+
+@pytest.mark.long
+@pytest.mark.rule("S-250")
+def test_what_was_empty_when_it_was_read_shows_what_came(writable: Path, tmp_path: Path) -> None:
+    """Under one number, of which the kernel is not to keep what it knew."""
+    with mounted_for_writing(writable, tmp_path / "mnt") as mount:
+        (mount.path / "orders/billing").mkdir(parents=True)
+        everything = mount.path / ALL / "orders/billing/.all.jsonl"
+        assert not everything.read_bytes()
+        assert everything.stat().st_size == 0
+        (mount.path / "orders/billing/in.txt").write_text("1\n")
+        until(lambda: bool(everything.read_bytes()), "what came is shown")
 
 
 def test_what_was_consumed_through_the_mount_is_copied_back(writable: Path, tmp_path: Path) -> None:
