@@ -137,14 +137,19 @@ class OlderStore(UnknownVersion, identifier="older-store"):
 class Damaged(JournalfsError, identifier="damaged", exit_code=EXIT_DAMAGED, errno=errnos.EIO):
     """Bytes of the store that cannot be read as what they must be."""
 
+    advice = "what could be read is kept, see .journalfs/damaged"
+
     def __init__(self, file: Path | str, offset: int, reason: str) -> None:
-        super().__init__(
-            f"{file}: damaged at offset {offset}: {reason}; "
-            "what could be read is kept, see .journalfs/damaged"
-        )
+        super().__init__(f"{file}: damaged at offset {offset}: {reason}; {self.advice}")
         self.file = str(file)
         self.offset = offset
         self.reason = reason
+
+
+class DamagedBackup(Damaged, identifier="damaged-backup"):
+    """Bytes of a backup that are not what was written."""
+
+    advice = "nothing was restored of it; journalfs backup verify --all says which backups are whole"
 
 
 class PartMissing(JournalfsError, identifier="part-missing", exit_code=EXIT_DAMAGED, errno=errnos.EIO):

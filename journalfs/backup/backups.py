@@ -34,7 +34,7 @@ from journalfs.clock import Clock, SystemClock
 from journalfs.config.database import database_named, kept_text
 from journalfs.config.layout import plan_store
 from journalfs.damage import name_of
-from journalfs.errors import Damaged, NoSuchName, SystemFailure, WrongCall
+from journalfs.errors import Damaged, DamagedBackup, NoSuchName, SystemFailure, WrongCall
 from journalfs.journal.file_gaps import DeletedFiles
 from journalfs.store.absent import missing_ranges
 
@@ -332,11 +332,11 @@ def _read_at(descriptor: int, at: int, length: int) -> bytes:
 
 
 def piece_of(place: Place, piece_hash: str, length: int, of: str) -> bytes:
-    """A piece that is what it has to be. Raises `Damaged`."""
+    """A piece that is what it has to be. Raises `DamagedBackup`."""
     name = object_name(piece_hash)
     content = place.read(name, PIECE_BYTES)
     if content is None:
-        raise Damaged(f"{place.shown}/{name}", 0, f"a piece of {of} is not there")
+        raise DamagedBackup(f"{place.shown}/{name}", 0, f"a piece of {of} is not there")
     if len(content) != length or hash_of(content) != piece_hash:
-        raise Damaged(f"{place.shown}/{name}", 0, f"a piece of {of} is not what was written")
+        raise DamagedBackup(f"{place.shown}/{name}", 0, f"a piece of {of} is not what was written")
     return content

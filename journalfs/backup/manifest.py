@@ -13,7 +13,7 @@ from typing import Annotated, Final
 import msgspec
 
 from journalfs.config.files import TOML_NAME
-from journalfs.errors import Damaged
+from journalfs.errors import Damaged, DamagedBackup
 from journalfs.journal.file_gaps import NOTED
 from journalfs.showing import printable
 from journalfs.store.checked_json import decode_checked, encode_checked
@@ -97,13 +97,16 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def decode(content: bytes, where: str) -> Manifest:
-    """Raises `Damaged`."""
-    manifest = decode_checked(content, "backup", Manifest, where)
+    """Raises `DamagedBackup`."""
+    try:
+        manifest = decode_checked(content, "backup", Manifest, where)
+    except Damaged as damaged:
+        raise DamagedBackup(damaged.file, damaged.offset, damaged.reason) from None
     if manifest.format != FORMAT:
-        raise Damaged(where, 0, f"format {manifest.format}, this journalfs reads {FORMAT}")
+        raise DamagedBackup(where, 0, f"format {manifest.format}, this journalfs reads {FORMAT}")
     for file in manifest.files:
         if not file.is_possible:
-            raise Damaged(where, 0, f"no backup has such a file: {printable(file.path)}")
+            raise DamagedBackup(where, 0, f"no backup has such a file: {printable(file.path)}")
     return manifest
 
 

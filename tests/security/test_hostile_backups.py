@@ -131,7 +131,7 @@ def test_a_piece_takes_the_memory_of_one(place: Path, tmp_path: Path) -> None:
     os.truncate(place / object_name(hash_of(PIECE)), 1 << 40)
     tracemalloc.start()
     try:
-        with pytest.raises(Damaged, match="not what was written"):
+        with pytest.raises(Damaged, match="not what was written; nothing was restored of it"):
             backups.restore(tmp_path / "new")
         assert tracemalloc.get_traced_memory()[1] < 16 * PIECE_BYTES
     finally:
