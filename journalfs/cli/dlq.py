@@ -40,14 +40,20 @@ class Outcome(NamedTuple):
     sent: Mapping[str, int]
     """By address::queue."""
     stayed: Mapping[str, Sequence[int]]
-    """Ids, by why."""
+    """Ids, by why; of many some."""
+    staying: Mapping[str, int]
+    """How many, by why."""
 
     def lines(self) -> list[str]:
         went = [f"{self.queue}: {count} sent back to {where}" for where, count in self.sent.items()]
         stay = [
-            f"{self.queue}: {', '.join(map(str, ids))} stay: {why}" for why, ids in self.stayed.items() if ids
+            f"{self.queue}: {self._named(why, ids)} stay: {why}" for why, ids in self.stayed.items() if ids
         ]
         return [*went, *stay] or [f"{self.queue}: nothing to send back"]
+
+    def _named(self, why: str, ids: Sequence[int]) -> str:
+        others = self.staying.get(why, 0) - len(ids)
+        return ", ".join(map(str, ids)) + f" and {others} others" * (others > 0)
 
 
 @click.group()
@@ -68,7 +74,10 @@ def redrive(*, store: Path, queue: str | None, selector: str | None, dry_run: bo
     taken away and deliveries count anew. What has no origin any more stays, and is named.
     """
     from journalfs.exchange.targets import mounted_store  # noqa: PLC0415 - takes longer than the help text
+    from journalfs.selector import compile_selector  # noqa: PLC0415
 
+    if selector is not None:
+        compile_selector(selector)
     mounted = mounted_store(store)
     if dry_run:
         outcomes = _planned(mounted or store, queue, selector)
@@ -111,7 +120,8 @@ async def _ids(queue: StoreQueue, selector: str | None) -> Sequence[MessageId]:
 def _outcome(queue: StoreQueue, redriven: Redriven) -> Outcome:
     sent = {SEPARATOR.join(to): count for to, count in redriven.sent.items()}
     stayed = {why: [int(one) for one in ids] for why, ids in redriven.stayed.items()}
-    return Outcome(SEPARATOR.join(_path(queue)), sent, stayed)
+    staying = {why: len(ids) for why, ids in stayed.items()}
+    return Outcome(SEPARATOR.join(_path(queue)), sent, stayed, staying)
 
 
 def _planned(path: Path, target: str | None, selector: str | None) -> list[Outcome]:
@@ -179,8 +189,9 @@ def _in_mount(mount: Path, path: Path, target: str | None, selector: str | None)
 def _from_events(at: QueuePath, told: Sequence[Mapping[str, Any]]) -> Outcome:
     """What events said last of a queue."""
     of_queue = [one for one in told if (one["address"], one["queue"]) == at]
-    sent, stayed = (of_queue[-1]["sent"], of_queue[-1]["stayed"]) if of_queue else ({}, {})
-    return Outcome(SEPARATOR.join(at), sent, stayed)
+    facts = ("sent", "stayed", "staying")
+    sent, stayed, staying = (of_queue[-1].get(one, {}) if of_queue else {} for one in facts)
+    return Outcome(SEPARATOR.join(at), sent, stayed, staying)
 
 
 def _told(mount: Path) -> list[dict[str, Any]]:

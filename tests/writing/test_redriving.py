@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,14 @@ def test_whatever_is_moved_to_redrive_goes_back(remount: Remount) -> None:
     assert "there is no queue a::no more any more" in event["message"]
 
 
+@pytest.mark.rule("S-231")
+def test_of_many_that_stay_some_are_named_and_all_counted(remount: Remount) -> None:
+    mount = remount()
+    (filled(mount) / "in.txt").write_text("".join(f"{n}\n" for n in range(30)))
+    said = journalfs("dlq", "redrive", mount.path, "DLQ::DLQ", "--where", "_AMQ_ORIG_QUEUE IS NULL").stdout
+    assert re.search(r"(\d+, ){19}\d+ and \d+ others stay: nothing says where they come from", said)
+
+
 @pytest.mark.parametrize("mounted", first_is_quick(True, False), ids=["mounted", "closed"])
 def test_the_command(tmp_path: Path, mounted: bool) -> None:
     root, mountpoint = new_store(tmp_path / "data"), tmp_path / "mnt"
@@ -91,6 +100,7 @@ def test_the_command(tmp_path: Path, mounted: bool) -> None:
         assert done.returncode == 0, done.stderr
         assert "DLQ::DLQ: 2 sent back to a::q\n" in done.stdout
         assert "stay: nothing says where they come from\n" in done.stdout
+        assert "selector 'n >'" in journalfs("dlq", "redrive", place, "--where", "n >").stderr
         again = journalfs("dlq", "redrive", place, "--json")
         assert (again.returncode, json.loads(again.stdout)["sent"]) == (0, {})
 

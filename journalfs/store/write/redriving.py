@@ -128,6 +128,7 @@ class Redriving:
             address=source.model.address,
             sent={"::".join(path): count for path, count in sent.items()},
             stayed={why: [int(one) for one in ids[:NAMED_MAX]] for why, ids in stayed.items()},
+            staying={why: len(ids) for why, ids in stayed.items()},
         )
 
 
