@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Final
+
+from journalfs.store.api import WritableStore
+from journalfs_mount.hot_writes import HotWrites
 
 WINDOW_BYTES: Final = 65_536
 """Content that is rendered ahead for who reads an open part in small steps."""
@@ -22,8 +25,9 @@ SHADOW: Final = "JOURNALFS_FRONT_SHADOW"
 """For tests: nothing is answered in C, but all that could be is compared with what Python answers."""
 
 _NAMES: Final = (
-    *("getattr", "lookup", "missing", "open", "read", "flush", "release"),
-    *("unknown", "revoked", "releasing", "other", "by_spare", "revokes", "compared", "differed"),
+    *("getattr", "lookup", "missing", "open", "read", "flush", "release", "write"),
+    *("unknown", "revoked", "releasing", "other", "unpublished"),
+    *("by_spare", "revokes", "compared", "differed", "flushes"),
 )
 _RETURNED_MAX: Final = 64
 _LOADED: Final[list[ModuleType]] = []
@@ -61,6 +65,10 @@ class Front:
         self._trio_fd = -1
         self.reads = False
         """It reads, and `wait` is to be used."""
+        self.compares = False
+        """It answers nothing itself."""
+        self.writes: HotWrites | None = None
+        """What it publishes."""
 
     @classmethod
     def claimed(cls) -> Front:
@@ -75,8 +83,8 @@ class Front:
 
     def start(self, trio_fd: int, *, hot: bool) -> None:
         spins = len(os.sched_getaffinity(0)) > 1
-        chaos = int(os.environ.get(CHAOS, "0"))
-        number = self._lib.jfs_front_start(hot, spins, chaos, bool(os.environ.get(SHADOW)))
+        chaos, self.compares = int(os.environ.get(CHAOS, "0")), bool(os.environ.get(SHADOW))
+        number = self._lib.jfs_front_start(hot, spins, chaos, self.compares)
         if number:
             raise FrontUnavailableError(f"no thread for it: {os.strerror(number)}")
         self._trio_fd = trio_fd
@@ -91,7 +99,12 @@ class Front:
 
     def wait(self, timeout_ns: int, *, burst: bool) -> bool:
         """Whether there is a request for Python. False: trio has something to do, or the time is over."""
+        writes = self.writes
+        if writes is None:
+            return bool(self._lib.jfs_front_wait(self._trio_fd, timeout_ns, burst) == 1)
+        writes.lend()
         found: int = self._lib.jfs_front_wait(self._trio_fd, timeout_ns, burst)
+        writes.take_back()
         return found == 1
 
     def is_quiet(self) -> bool:
@@ -101,6 +114,8 @@ class Front:
 
     def revoke(self) -> None:
         """Something may change from here on."""
+        if self.writes is not None:
+            self.writes.stale = True
         if self._state.live:
             self._lib.jfs_front_revoke()
 
@@ -126,6 +141,11 @@ class Front:
         view = self._ffi.from_buffer("uint8_t[]", content)
         self._lib.jfs_front_content(handle, offset, view, len(content), ends)
 
+    def publish(self, store: WritableStore, asks: Callable[[int], None]) -> HotWrites:
+        """Publish lines to a store; `asks` is told of users whose lines were."""
+        self.writes = HotWrites(self._ffi, self._lib, store, asks)
+        return self.writes
+
     # What it did.
 
     def counts(self) -> Mapping[str, int]:
@@ -139,5 +159,5 @@ class Front:
         return {
             "getattr": counts["getattr"],
             "lookup": counts["lookup"] + counts["missing"],
-            **{name: counts[name] for name in ("open", "read", "flush", "release")},
+            **{name: counts[name] for name in ("open", "read", "flush", "release", "write")},
         }

@@ -198,6 +198,7 @@ class _Mount:
         self._report.loop = "fast"
         if not self._context.read_only:
             self._context.changing().gather_with(fast.quiet, fast.is_quiet)
+            self.operations.publish_in_front()
 
     def _start_front(self, trio_fd: int) -> Front | None:
         """None where it is not wanted, or cannot be used: then the report says why."""

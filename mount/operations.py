@@ -45,6 +45,7 @@ from journalfs_mount.errnos import gone, guarded, refuse
 from journalfs_mount.finders import Finders
 from journalfs_mount.front import WINDOW_BYTES, Front
 from journalfs_mount.handles import HandleTable, files_max
+from journalfs_mount.hot_writes import HotWrites
 from journalfs_mount.inodes import NodeTable
 from journalfs_mount.interruptions import CALLING
 from journalfs_mount.limits import HANDLES_MAX, NAME_BYTES_MAX
@@ -54,7 +55,7 @@ from journalfs_mount.nodes.part import PartFile
 from journalfs_mount.nodes.root import RootDirectory
 from journalfs_mount.nodes.stream import Stream, StreamFile
 from journalfs_mount.nodes.view import QueueDirectory
-from journalfs_mount.nodes.written import WrittenFile
+from journalfs_mount.nodes.written import WritingFile, WrittenFile
 from journalfs_mount.pacing import Pacing
 from journalfs_mount.proc import process_group_of
 from journalfs_mount.refusals import Refused
@@ -97,6 +98,8 @@ class Operations(pyfuse3.Operations):
         self._ready = ready
         self.front: Front | None = None
         """Where it answers requests."""
+        self._writes: HotWrites | None = None
+        """Where the front publishes lines."""
         self._publications = context.publications
         self.pacing = Pacing()
         self._endings = context.endings
@@ -124,6 +127,14 @@ class Operations(pyfuse3.Operations):
             self._ready()
         except Exception:
             log.exception("cannot tell that the mount is ready")
+
+    def publish_in_front(self) -> None:
+        """Have lines published by the front, where it answers anything."""
+        if self.front is not None and not self.front.compares:
+            self._writes = self.front.publish(self._context.changing(), self._asked)
+
+    def _asked(self, user: int) -> None:
+        self.pacing.ask(user)
 
     def count(self, request: str, of: tuple[object, ...]) -> None:
         """`of`: the first two things that the request names."""
@@ -670,6 +681,9 @@ class Operations(pyfuse3.Operations):
         except FUSEError:
             await opened.release()
             raise
+        if self._writes is not None and isinstance(opened, WritingFile):
+            opened.hot = self._writes.opened(opened, handle, ctx.uid)
+            opened.warm()
         return FileInfo(fh=FileHandleT(handle), direct_io=opened.direct_io, keep_cache=opened.keep_cache)
 
     async def _settled(self, inode: int, thread: int = 0) -> Node:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from journalfs.engine.stage import Stage
+from journalfs.engine.tail import Tail
 from journalfs.errors import StoreAway
 
 
@@ -129,6 +130,9 @@ class Backend(Protocol):
 
     def perform(self, file: OpenFile, stage: Stage, length: int) -> int:
         """Write the same durably at once, in this thread; the errno. Only while nothing is under way."""
+
+    def lend(self, file: OpenFile, tail: Tail) -> None:
+        """Tell whoever publishes without Python how to perform flushes, and where to look afterwards."""
 
     def submit(self, file: OpenFile, stage: Stage, length: int, *, durable: bool, tag: int) -> None:
         """Hand over the first `length` bytes of a sealed stage, which must stay as it is until completed."""

@@ -26,6 +26,7 @@ from journalfs.clock import Clock
 from journalfs.engine.backend import Backend, OpenFile
 from journalfs.engine.gathering import Gathering
 from journalfs.engine.stage import Stage
+from journalfs.engine.tail import Tail
 from journalfs.errors import StoreAway, WriteFailed
 from journalfs.ids import FileId
 from journalfs.limits import (
@@ -90,6 +91,7 @@ class Committer:
         """`failure` is over once what is under way is written."""
         self.counts = CommitCounts()
         self._token: trio.lowlevel.TrioToken | None = None
+        self._lent: Tail | None = None
         self.gathering = Gathering()
         self.while_waiting: Callable[[], None] = lambda: None
         """Called whenever the disk has just been given something to do."""
@@ -138,6 +140,33 @@ class Committer:
     @property
     def idle(self) -> bool:
         return not self._queue and not self._under_way
+
+    # ---- lent ----
+
+    def lend(self, tail: Tail) -> bool:
+        """Whether flushes may be performed elsewhere: none is under way or waited for, and they are quick."""
+        if self.failure is not None or self._leading or self._waiting or not self.idle or not self._quick():
+            return False
+        fields = tail.fields
+        fields.flush_ns, fields.quick_ns_max, fields.stall_ns = (
+            self.counts.flush_ns,
+            INLINE_FLUSH_NS_MAX,
+            STALL_NS,
+        )
+        self._lent = tail
+        return True
+
+    def take_back(self, file_id: FileId, position: int) -> None:
+        """What was flushed meanwhile, up to `position`."""
+        assert self._lent is not None
+        fields, counts, self._lent = self._lent.fields, self.counts, None
+        if fields.flushes:
+            counts.flushes += fields.flushes
+            counts.bytes_written += fields.written_bytes
+            counts.flush_ns = fields.flush_ns
+            self.reached_position, self.reached_end = position, (file_id, int(fields.end))
+            if fields.slowest_ns >= STALL_NS:
+                self._stalled_ns = self._clock.monotonic_ns()
 
     # ---- waiting ----
 
@@ -367,6 +396,8 @@ class Committer:
         self._resume()
         if self.failure is None:
             self.failure = WriteFailed(name, error.strerror or str(error), system_errno=error.errno or 0)
+        if (lent := self._lent) is not None:
+            lent.stop()
         if self._token is not None:
             with contextlib.suppress(trio.RunFinishedError):
                 self._token.run_sync_soon(self._wake)

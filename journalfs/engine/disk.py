@@ -22,6 +22,7 @@ from journalfs.engine.links import is_linked
 from journalfs.engine.place import Place
 from journalfs.engine.stage import Stage
 from journalfs.engine.status import check
+from journalfs.engine.tail import Tail
 from journalfs.errors import OutOfResources
 from journalfs.limits import (
     JOURNAL_BLOCK_BYTES_DEFAULT,
@@ -210,6 +211,12 @@ class DiskBackend:
         if status != lib.JFS_SYSTEM:
             check(status, f"writing to {file.name}")
         return int(self._error[0])
+
+    def lend(self, file: OpenFile, tail: Tail) -> None:
+        assert isinstance(file, DiskFile)
+        place = file.place
+        tail.by_disk(self._io, file.fd, file.map, durable=self._datasync)
+        tail.at(os.fsencode(place.path), place.device, place.inode, file.size_bytes)
 
     def submit(self, file: OpenFile, stage: Stage, length: int, *, durable: bool, tag: int) -> None:
         assert isinstance(file, DiskFile)

@@ -127,6 +127,11 @@ class TextBatch(MessageBatch):
         return bool(lib.jfs_texts_too_long(self._fields, texts.pointer, texts.count))
 
     @property
+    def fields(self) -> Any:
+        """A `jfs_text_batch`."""
+        return self._fields
+
+    @property
     def messages(self) -> int:
         """How many texts there are."""
         return 0 if self._texts is None else self._texts.count

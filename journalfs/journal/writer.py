@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 from array import array
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +24,7 @@ from journalfs.engine.id_batch import DeleteBatch, UpdateBatch
 from journalfs.engine.ledger import Ledger, LedgerTotals
 from journalfs.engine.stage import ABSENT, EXISTS, HELD, NO_ROOM, STAGED, Stage, record_bytes
 from journalfs.engine.status import check
+from journalfs.engine.tail import Tail
 from journalfs.engine.text_batch import TOO_LONG, TextBatch
 from journalfs.engine.waiting import Bell, checkpoint, together
 from journalfs.errors import NoSpace, ReadOnlyStore, RecordRefused, RecordTooLarge, SystemFailure
@@ -393,6 +395,45 @@ class JournalWriter:
         self._closed = True
         for file in self.data:
             self._close_handle(file)
+
+    # ---- lent ----
+
+    def lend(self, tail: Tail) -> bool:
+        """Let go of the end of the journal, to be written to without Python: until `take_back` nothing else is
+        staged. False: it cannot be, at this moment or as it is set up.
+        """
+        settings, file = self.settings, self.current
+        waits = settings.sync_transactional and settings.sync_non_transactional
+        if not waits or settings.buffer_timeout_ns == 0 or self._closed or self._owed or self.short_of_space:
+            return False
+        if file.handle is None or self._stage.record_count or self.upkeep.compacting:
+            return False
+        tail.begin(self._stage, self.ledger, file_id=file.file_id, previous=file.previous)
+        if not self.committer.lend(tail):
+            return False
+        fields, alignment_bytes = tail.fields, file.handle.alignment_bytes
+        fields.alignment_bytes = alignment_bytes
+        fields.whole_bytes = file.size_bytes // alignment_bytes * alignment_bytes
+        fields.buffer_bytes, fields.spared_bytes = settings.buffer_size_bytes, settings.checksum_bytes
+        fields.checksums = settings.checksums
+        self.backend.lend(file.handle, tail)
+        return True
+
+    def take_back(self, tail: Tail) -> Position:
+        """Go on behind what was published meanwhile. The position up to which it is durable."""
+        fields, file = tail.fields, self.current
+        reached = Position(self._position + int(fields.flushed_records))
+        self._position += int(fields.records)
+        if fields.flushes:
+            file.end, file.records_end, file.last_position = int(fields.end), int(fields.records_end), reached
+        self.committer.take_back(file.file_id, reached)
+        fields.records = 0
+        if fields.error:
+            assert file.handle is not None
+            error = int(fields.error)
+            lost = self.backend.lost(file.handle)
+            self.committer.give_up(file.name, lost or OSError(error, os.strerror(error)))
+        return reached
 
     # ---- inside ----
 

@@ -7,7 +7,7 @@ unless said otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -233,6 +233,10 @@ class Waking(Protocol):
     @property
     def count(self) -> int:
         """Changes so far."""
+
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody waits who is to hear of each at once."""
 
     async def beyond(self, count: int) -> None:
         """Return once there was a change after `count`."""
@@ -627,6 +631,46 @@ def nothing_follows() -> bool:
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class LentEnd:
+    """The end of the journal, for code that publishes lines without Python (`native/include/jfs_tail.h`):
+    addresses in memory, and what the first function returns where the second may make room.
+    """
+
+    stage: int
+    flush: int
+    full: int
+    tail: int
+
+
+class LinesWay(Protocol):
+    """Where the lines of a file go."""
+
+    @property
+    def pointer(self) -> int:
+        """In memory."""
+
+
+class Lending(Protocol):
+    """Lets others publish lines in C while nothing of the store runs."""
+
+    @property
+    def end(self) -> LentEnd: ...
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why nothing can be published any more."""
+
+    def way(self, address: str, queue: str | None) -> LinesWay:
+        """One that nothing is published by yet."""
+
+    def lend(self, ways: Iterable[LinesWay]) -> bool:
+        """Before others wait: look at what must not be decided in C. Whether anything may be published."""
+
+    def take_back(self, ways: Iterable[LinesWay]) -> bool:
+        """After that, before anything else is asked of the store: whether anything was."""
+
+
 class Publisher(Protocol):
     """A file that is being written: what its bytes say becomes messages."""
 
@@ -664,6 +708,13 @@ class Publisher(Protocol):
         """The last close of a file that was not flushed since it was written: publish what was flushed before
         that.
         """
+
+    @property
+    def lines_to(self) -> tuple[str, str | None] | None:
+        """Address and queue whose `LinesWay` whole lines may be published by at this moment."""
+
+    def lines_published(self, size_bytes: int, lines: int) -> None:
+        """They were, as if they had been written."""
 
     async def forget(self) -> int:
         """Its name was removed: drop what is not published, and all that is written to it from now on, as a
@@ -853,6 +904,9 @@ class WritableStore(Store, Protocol):
         change at this moment has begun to; `nobody_waits` says that this is nobody. Not called, everything
         that can run gets one turn.
         """
+
+    @property
+    def lending(self) -> Lending: ...
 
     def leave_words(self, text: str) -> None:
         """To be told by an event `mount-lost` when the store is opened for writing the next time."""

@@ -21,9 +21,15 @@ class Changes:
 
     def __init__(self) -> None:
         self.count = 0
-        self._waiting: trio.Event | None = None
+        self._waiting: dict[bool, trio.Event] = {}
+        """By whether they are patient."""
         self._watcher: Watcher | None = None
         self._leaving: Callable[[], None] = lambda: None
+
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody waits who is not patient."""
+        return False in self._waiting
 
     def watched_by(self, watcher: Watcher) -> None:
         """It is told of each change before anybody else is."""
@@ -47,12 +53,11 @@ class Changes:
         """Something in the store may be otherwise. Costs nothing where nobody waits."""
         self.begin()
         self.count += 1
-        if self._waiting is not None:
-            self._waiting.set()
-            self._waiting = None
+        while self._waiting:
+            self._waiting.popitem()[1].set()
 
-    async def beyond(self, count: int) -> None:
-        """Return once there was a change after `count`. Others have their turn even if there was one already:
+    async def beyond(self, count: int, *, patient: bool = False) -> None:
+        """Return once there was a change after `count`; who is `patient` may hear of it a moment later. Others have their turn even if there was one already:
         whoever asks again and again may be what brings changes to light, by looking at the store.
         """
         import trio  # noqa: PLC0415 - commands that do not wait start faster without it
@@ -60,6 +65,6 @@ class Changes:
         if self.count != count:
             await trio.lowlevel.checkpoint()
         while self.count == count:
-            if self._waiting is None:
-                self._waiting = trio.Event()
-            await self._waiting.wait()
+            if patient not in self._waiting:
+                self._waiting[patient] = trio.Event()
+            await self._waiting[patient].wait()

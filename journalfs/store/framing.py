@@ -86,6 +86,16 @@ class Framer:
         return self._framing is Framing.ENVELOPES
 
     @property
+    def takes_lines(self) -> bool:
+        """Whether each line is a message of text."""
+        return self._framing is Framing.LINES
+
+    def skip(self, size_bytes: int, line_feeds: int) -> None:
+        """Whole lines came that are messages already."""
+        self._taken_bytes += size_bytes
+        self._line_feeds += line_feeds
+
+    @property
     def pending_bytes(self) -> int:
         """Bytes taken that make no message yet."""
         return self._splitter.pending_bytes + len(self._mark or b"")

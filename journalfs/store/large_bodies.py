@@ -267,7 +267,7 @@ class LargeBodies:
         while True:
             seen = self.core.changes.count
             await self.settled()
-            await self.core.changes.beyond(seen)
+            await self.core.changes.beyond(seen, patient=True)
 
     async def settled(self, slot: int | None = None) -> None:
         """The same while others are served. When cancelled, what was counted so far stays counted."""

@@ -83,9 +83,14 @@ def held_of(sums: Any) -> Held:
     return Held(int(size_bytes), int(sums.owned))
 
 
+def each_at_most(address: str, references: int) -> int:
+    """What one of them takes beside its body."""
+    return MESSAGE_BYTES + _HEADER_BYTES_MAX + _utf16_bytes(address) + references * REFERENCE_BYTES
+
+
 def held_at_most(address: str, messages: Sequence[Outgoing], references: int) -> Held:
     """What messages that are about to be published will take, or somewhat more; each in so many queues."""
-    each = MESSAGE_BYTES + _HEADER_BYTES_MAX + _utf16_bytes(address) + references * REFERENCE_BYTES
+    each = each_at_most(address, references)
     from journalfs.store.texts import Texts  # noqa: PLC0415 - only who publishes asks
 
     if isinstance(messages, Texts):

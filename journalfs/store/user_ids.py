@@ -27,6 +27,15 @@ class UserIds:
         step = self.draw_steps(now_ms, 1)
         return _ID.pack(step & 0xFFFFFFFF, step >> 32 & 0xFFFF, step >> 48 & 0x0FFF | 0x1000, self.node)
 
+    @property
+    def last(self) -> int:
+        """The step of the id drawn last."""
+        return self._last
+
+    def drawn(self, last: int) -> None:
+        """Ids up to the step `last` were drawn elsewhere."""
+        self._last = last
+
     def draw_steps(self, now_ms: int, count: int) -> int:
         """The first of so many steps, which with `node` are ids that are made elsewhere."""
         first = max(self._last + 1, now_ms * _STEPS_PER_MS + _BEFORE_1970)

@@ -18,6 +18,7 @@ from journalfs.store.api import Publisher, nothing_follows
 from journalfs_mount.callers import Writer, is_open
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import refuse
+from journalfs_mount.hot_writes import HotFile
 from journalfs_mount.limits import HOLE_BYTES_MAX, HOLE_STEP_BYTES
 from journalfs_mount.nodes.base import Directory, Node, OpenedFile, Unreadable
 from journalfs_mount.refusals import Refused
@@ -76,9 +77,13 @@ class Dropping:
         self.size_bytes = 0
         self.unfinished_bytes = 0
         self.is_whole = False
+        self.lines_to = None
 
     async def write(self, data: bytes) -> None:
         self.size_bytes += len(data)
+
+    def lines_published(self, size_bytes: int, lines: int) -> None:
+        """None are."""
 
     def leaves_gap(self, data: bytes) -> bool:
         """Nothing has a meaning here."""
@@ -145,6 +150,7 @@ class WritingFile(OpenedFile):
         "_told",
         "_turn",
         "empties",
+        "hot",
     )
 
     def __init__(
@@ -168,6 +174,8 @@ class WritingFile(OpenedFile):
         self._told = False
         """Whether a close was refused, which an event says."""
         self._name: WrittenName = context.written.opened(key, self)
+        self.hot: HotFile | None = None
+        """Where the front may publish its lines."""
         self.empties = False
         """Whether it was opened to be emptied, and there is something in it."""
 
@@ -200,6 +208,7 @@ class WritingFile(OpenedFile):
                 self._refusal = None
         finally:
             self._turn.release()
+            self.warm()
 
     async def flush(self) -> None:
         """Called for every descriptor that is closed, by children too, and before the first write. Whoever
@@ -230,6 +239,7 @@ class WritingFile(OpenedFile):
                 self._refuse_end(refusal)
         finally:
             self._turn.release()
+            self.warm()
 
     async def _make_durable(self, is_last: Callable[[], bool], *, unfinished: bool) -> bool:
         """Whether what is unfinished could end where it does."""
@@ -258,7 +268,31 @@ class WritingFile(OpenedFile):
         await self._flush(lambda: False)
         self._synced_bytes = self.size_bytes
 
+    def warm(self) -> None:
+        """Nothing of it is under way: the front publishes what comes next, if that is whole lines."""
+        place = self._publisher.lines_to
+        if self.hot is None or place is None or self._turn.locked():
+            return
+        if self._refusal is None and not self._name.removed:
+            self.hot.warm(place, self.size_bytes, appends=self._appends)
+
+    def published(self, size_bytes: int, lines: int) -> None:
+        """The front published lines that were written to it."""
+        self._flushed = False
+        self._publisher.lines_published(size_bytes, lines)
+
+    def failed(self, error: Exception) -> None:
+        """The front could not, and whoever wrote them was told so."""
+        try:
+            with self._context.noted(self._node.path, self._consequence):
+                raise error
+        except FUSEError as refusal:
+            self._was_refused(refusal)
+
     async def release(self) -> None:
+        if self.hot is not None:
+            self.hot.close()
+            self.hot = None
         self._context.written.closed(self._key, self._name, self)
         with self._context.publications.begun(self._key[0]):
             await self._take_turn()
@@ -269,6 +303,7 @@ class WritingFile(OpenedFile):
 
     async def forget(self) -> int | None:
         """Its name was removed: how many bytes are dropped. None where nothing would have been published."""
+        self._cool()
         dropped_bytes = await self._publisher.forget()
         return None if isinstance(self._publisher, Dropping) else dropped_bytes
 
@@ -278,6 +313,7 @@ class WritingFile(OpenedFile):
         """
         if size_bytes == self.size_bytes:
             return
+        self._cool()
         if self._refusal is None and self._may_become(size_bytes):
             self._hole_end, self._flushed = size_bytes, False
             return
@@ -365,7 +401,12 @@ class WritingFile(OpenedFile):
                 "from front to back; write to a name that begins with an underscore and rename it",
             )
 
+    def _cool(self) -> None:
+        if self.hot is not None:
+            self.hot.cool()
+
     async def _take_turn(self) -> None:
+        self._cool()
         # Without going through the scheduler where nobody else is at it, which is as good as always.
         try:
             self._turn.acquire_nowait()

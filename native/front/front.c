@@ -107,7 +107,7 @@ static block *dequeue(void) {
 
 /* -- answering -- */
 
-static int write_answer(uint64_t unique, const answer *found) {
+int front_write_answer(uint64_t unique, const answer *found) {
     struct fuse_out_header head = {
         .len = (uint32_t)sizeof head + found->bytes, .error = found->error, .unique = unique};
     struct iovec pieces[2] = {{&head, sizeof head}, {(void *)(uintptr_t)found->content, found->bytes}};
@@ -142,7 +142,7 @@ static int answered(const struct fuse_in_header *in, const uint8_t *arguments, s
         expect(in->unique, &found);
         return 0;
     }
-    if (write_answer(in->unique, &found)) {
+    if (front_write_answer(in->unique, &found)) {
         ++*found.counter;
         if (found.counted) front_count_lookup(found.counted);
         if (found.opens) front_unpark(found.opens);
@@ -185,6 +185,11 @@ static int taken(block *read) {
         return front_forget(in, arguments, bytes);
     case FUSE_RELEASE:
         return note_release(in, arguments, bytes);
+    case FUSE_WRITE:
+        if (front_publish(in, arguments, bytes)) return 1;
+        break;
+    case FUSE_INTERRUPT:
+        if (front_publishing(arguments, bytes)) return 1;
     }
     if (front.hot) return answered(in, arguments, bytes);
     front.counts.other++;
@@ -364,6 +369,28 @@ static int poll_awake(struct pollfd *all, uint64_t now) {
     return found;
 }
 
+static _Thread_local int leads; /* Python's thread, where it waits for requests */
+
+int front_leads(void) { return leads; }
+
+static int read_more(void) {
+    const int done = read_one();
+    return done == READ_ANSWERED || done == READ_QUEUED;
+}
+
+/* What was queued while nothing was lent may be for here. Returns whether Python is to hear of it at once. */
+static int publish_queued(void) {
+    pthread_mutex_lock(&front.device);
+    for (block *first = queue.first; first && first->bytes > sizeof(struct fuse_in_header); first = queue.first) {
+        const struct fuse_in_header *in = (const void *)first->content;
+        const uint8_t *arguments = (const uint8_t *)(in + 1);
+        if (in->opcode != FUSE_WRITE || !front_publish(in, arguments, first->bytes - sizeof *in)) break;
+        free_block(dequeue());
+    }
+    pthread_mutex_unlock(&front.device);
+    return front_publishes() && front_publish_waiting(read_more);
+}
+
 static int is_queued(void) {
     pthread_mutex_lock(&front.device);
     const int found = queue.first != NULL;
@@ -382,6 +409,7 @@ static int wait_here(int trio_fd, int64_t timeout_ns, int burst) {
     const uint64_t began = front_now_ns(), deadline = began + (uint64_t)timeout_ns;
     uint64_t now = began;
     for (;; burst = 1) {
+        if (publish_queued()) return JFS_FRONT_TRIO;
         if (is_queued()) return JFS_FRONT_REQUEST;
         struct pollfd all[3] = {{front.fd, POLLIN, 0}, {trio_fd, POLLIN, 0}, {reader.event, POLLIN, 0}};
         int found = poll_all(all, 0);
@@ -389,6 +417,7 @@ static int wait_here(int trio_fd, int64_t timeout_ns, int burst) {
         if (!found && now < deadline) found = poll_all(all, (int64_t)(deadline - now));
         if (found && all[0].revents) {
             const int done = all[0].revents & POLLIN ? read_one() : READ_OVER;
+            if (front_publishes() && front_publish_waiting(read_more)) return JFS_FRONT_TRIO;
             if (done == READ_QUEUED || done == READ_OVER) return JFS_FRONT_REQUEST;
             wake_reader();
         }
@@ -402,7 +431,9 @@ static int wait_here(int trio_fd, int64_t timeout_ns, int burst) {
 
 int jfs_front_wait(int trio_fd, int64_t timeout_ns, int burst) {
     atomic_store(&reader.away_since, 0);
+    leads = 1;
     const int found = wait_here(trio_fd, timeout_ns, burst);
+    leads = 0;
     atomic_store(&reader.away_since, front_now_ns());
     if (found == JFS_FRONT_REQUEST) wake_reader();
     return found;

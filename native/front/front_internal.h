@@ -71,7 +71,15 @@ void front_released(uint64_t handle);
 void front_keep_answer(const asked *of, int32_t error, const uint8_t *content, size_t bytes, int lacks);
 void front_drop_one(uint64_t random);
 
+/* publish.c, all of it for Python's thread */
+int front_publish(const struct fuse_in_header *in, const uint8_t *arguments, size_t bytes);
+int front_publishes(void);
+int front_publishing(const uint8_t *arguments, size_t bytes);
+int front_publish_waiting(int (*read)(void));
+
 /* front.c */
 uint64_t front_now_ns(void);
+int front_leads(void);
+int front_write_answer(uint64_t unique, const answer *found);
 
 #endif

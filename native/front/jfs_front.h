@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "jfs_front_publish.h"
+
 enum {
     JFS_FRONT_TIME = 0,    /* the time is over */
     JFS_FRONT_REQUEST = 1, /* libfuse has something to read */
@@ -29,6 +31,9 @@ typedef struct {
     uint64_t revokes;
     uint64_t compared, differed; /* shadow mode: answers of C beside those of Python */
     uint64_t kept_bytes;
+    uint64_t write;       /* answered in C, when it was durable */
+    uint64_t unpublished; /* was for Python all the same: no room, too long, not whole lines, a limit, a slow disk */
+    uint64_t flushes;     /* which those shared */
 } jfs_front_counts;
 
 typedef struct {

@@ -2,6 +2,7 @@
  * at the other.
  */
 #include "../front/front.c"
+#include "../front/publish.c"
 #include "../front/tables.c"
 
 #include <sys/socket.h>

@@ -17,6 +17,7 @@ from typing import Any
 from journalfs.engine._native import ffi
 from journalfs.engine.backend import BackendKind, Completion, OpenFile
 from journalfs.engine.stage import Stage
+from journalfs.engine.tail import Tail
 
 SECTOR_BYTES = 512
 
@@ -178,6 +179,13 @@ class SimulatedDisk:
         except OSError as failure:
             return failure.errno or errno.EIO
         return self.completed(0)[0].error
+
+    def lend(self, file: OpenFile, tail: Tail) -> None:
+        def write(length: int) -> int:
+            assert tail.stage is not None
+            return self.perform(file, tail.stage, length)
+
+        tail.by_call(write)
 
     def submit(self, file: OpenFile, stage: Stage, length: int, *, durable: bool, tag: int) -> None:
         self._call("submit")

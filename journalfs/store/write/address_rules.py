@@ -39,6 +39,10 @@ class ExpiryRule:
             return now_ms + self.min_ms
         return stated_ms
 
+    def delay_of_new_ms(self) -> int:
+        """How long after it came a message expires that states no expiration; -1: never."""
+        return self.expiration_ms(0, 0) or (-1 if self.expiration_ms(0, 1) == 0 else 0)
+
 
 AS_STATED: Final = ExpiryRule(never=False, delay_ms=-1, min_ms=-1, max_ms=-1)
 """What there is where no setting says anything."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from journalfs.engine.tail import UNLIMITED
 from journalfs.errors import AddressFull
 from journalfs.store.api import Patience, Usage
 from journalfs.store.memory import NOTHING, ActingLimit, Held, held_at_most, held_in_queues
@@ -279,6 +280,31 @@ class Admission:
         queues = self._core.bindings.queues_of(address)
         return held_in_queues(self._core, address, [queue.queue_id for queue in queues])
 
+    def room(self, address: str) -> tuple[int, int] | None:
+        """How many bytes and messages an address takes before any of its limits has to be looked at again;
+        none where one acts, or others wait.
+        """
+        if address in self._lines or address in self._noted or self.decide(address) != STORE:
+            return None
+        limits = self.in_force.of(address)
+        if limits.exempt or not limits.limited:
+            return UNLIMITED, UNLIMITED
+        held = self._account(address).at_most()
+        most = [limits.max_size_bytes]
+        if limits.policy == Action.BLOCK.name and limits.reject_threshold_bytes >= 0:
+            most.append(limits.reject_threshold_bytes)
+        return (
+            min(_left(one, held.size_bytes) for one in most),
+            _left(limits.max_size_messages, held.messages),
+        )
+
+    def room_everywhere(self) -> tuple[int, int] | None:
+        """The same of the limits on all addresses together; none where there are none."""
+        limits, held = self.in_force.everywhere, self._everything.at_most()
+        if not limits.limited:
+            return None
+        return _left(limits.max_size_bytes, held.size_bytes), _left(limits.max_messages, held.messages)
+
     # ---- being taken ----
 
     def at_once(self, address: str) -> Admitted | None:
@@ -491,6 +517,11 @@ class Admission:
             blocked_writers=len(line.waiting) if line is not None else 0,
             dropped_messages=self.dropped[address],
         )
+
+
+def _left(limit: int, held: int) -> int:
+    """What is left below a limit, -1: none."""
+    return limit - held if limit >= 0 else UNLIMITED
 
 
 TELL_INTERVAL_MS: Final = 60_000

@@ -55,6 +55,15 @@ class IdGenerator:
         self._last += count
         return first
 
+    @property
+    def end(self) -> int:
+        """Ids up to here, and not that one, can be drawn before another range is reserved."""
+        return self._reserved - RESERVE_EARLY
+
+    def drawn(self, last: int) -> None:
+        """Ids up to `last` were drawn elsewhere."""
+        self._last = last
+
     def reserve(self) -> Position:
         """Stage a record that reserves a range. Ids may be used once it is durable."""
         self._last += 1

@@ -78,6 +78,18 @@ class FilePublisher:
     def leaves_gap(self, data: bytes) -> bool:
         return bool(data) and (self._framer is None or self._framer.would_pend(data))
 
+    @property
+    def lines_to(self) -> tuple[str, str | None] | None:
+        framer = self._framer
+        if framer is None or not framer.takes_lines or framer.pending_bytes or self._next_id is not None:
+            return None
+        return None if self._forgotten or self._turn.locked() else (self._address, self._queue)
+
+    def lines_published(self, size_bytes: int, lines: int) -> None:
+        assert self._framer is not None
+        self._framer.skip(size_bytes, lines)
+        self._size_bytes += size_bytes
+
     async def write(self, data: bytes) -> None:
         if self._forgotten:
             self._size_bytes += len(data)

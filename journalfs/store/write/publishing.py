@@ -270,7 +270,7 @@ class Publishing:
         first. Who goes on with it after he waited makes it his own before (`keep_batch`).
         """
         count, now_ms = len(alike.texts), self._clock.now_ms()
-        batch = self._batch_of(alike.address, alike.route)
+        batch = self.batch_of(alike.address, alike.route)
         first_id = RecordId(self._journals.ids.draw_many(count))
         batch.begin(
             alike.texts.stretches,
@@ -287,7 +287,8 @@ class Publishing:
         """The batch that was begun last is its owner's: others get another one."""
         self._batches.pop((alike.address, alike.route), None)
 
-    def _batch_of(self, address: str, route: AnyRoute) -> TextBatch:
+    def batch_of(self, address: str, route: AnyRoute) -> TextBatch:
+        """What texts for an address have in common that go one way; anybody's until it is begun."""
         batch = self._batches.get((address, route))
         if batch is None:
             if len(self._batches) >= TEXT_BATCHES_KEPT_MAX:

@@ -187,9 +187,12 @@ class Routing:
 
     def took_turns(self, sent: Alike) -> None:
         """They were sent."""
-        route = sent.route
-        if route.in_turn:
-            self._turns.took(sent.address, route.turns_of, len(route.in_turn), len(sent.texts))
+        if sent.route.in_turn:
+            self.took_so_many(sent.address, sent.route, len(sent.texts))
+
+    def took_so_many(self, address: str, route: AnyRoute, messages: int) -> None:
+        """So many messages were sent to queues that take turns."""
+        self._turns.took(address, route.turns_of, len(route.in_turn), messages)
 
     # ---- which queues there are ----
 

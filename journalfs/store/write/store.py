@@ -13,6 +13,7 @@ import trio
 
 from journalfs import door
 from journalfs.engine.page_file import PageStore
+from journalfs.engine.tail import Tail
 from journalfs.engine.waiting import together, unbroken
 from journalfs.errors import JournalfsError, NoSuchName, SettingRefused
 from journalfs.ids import MessageId
@@ -55,6 +56,7 @@ from journalfs.store.write.forwarding import Forwarding
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.keeping import Back, Keeping
 from journalfs.store.write.leaving import Choice, Leaving, StageAlso, chosen_runs
+from journalfs.store.write.lending import Lending
 from journalfs.store.write.message_settings import stage_message_update
 from journalfs.store.write.paced import Paced
 from journalfs.store.write.page_room import PageRoom
@@ -168,6 +170,19 @@ class WritingStore(SelfReadingStore):
         self._prepare_transactions(changes, duplicates, bodies)
         self._prepare_own_work(duplicates)
         core.explanations.of_writer = journals.messages.upkeep.explain
+        self.lending = Lending(
+            core,
+            journals,
+            self._routing,
+            self._rules.expiry,
+            kinds,
+            self._publishing,
+            self.admission,
+            self._arrivals,
+            writable=self._takes_lines,
+            published=self._lines_published,
+            tail=Tail(),
+        )
         self._addresses_paging = lambda: paging.addresses
 
     def _prepare_own_work(self, duplicates: DuplicateIds) -> None:
@@ -254,6 +269,16 @@ class WritingStore(SelfReadingStore):
         return self.admission.limited(super().usage())
 
     # -- publishing ------------------------------------------------------------------------------------------
+
+    def _takes_lines(self) -> bool:
+        """Whether lines may be published in C, which does not look at any of this."""
+        waits = self.sync is not SyncMode.CLOSE and not self._bindings_unshown
+        return waits and not self.read_only and not self._reading_anew.locked()
+
+    def _lines_published(self) -> None:
+        self._tell_failure()
+        self._unsealed = True
+        self._show_to_who_looks()
 
     def publisher(
         self, address: str, queue: str | None, file_name: str, patience: Patience = FOREVER

@@ -1,0 +1,104 @@
+"""The end of a journal in the hands of code that publishes texts without Python (`native/src/tail.c`)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from journalfs.engine._native import ffi, lib
+from journalfs.engine.checksums import place_of
+from journalfs.engine.ledger import Ledger
+from journalfs.engine.stage import NO_ROOM, Stage
+from journalfs.engine.text_batch import TextBatch
+
+UNLIMITED: Final = 2**63 - 1
+"""Room where no limit acts."""
+
+
+def _address(pointer: Any) -> int:
+    return int(ffi.cast("uintptr_t", pointer))
+
+
+STAGE: Final = _address(ffi.addressof(lib, "jfs_tail_stage"))
+FLUSH: Final = _address(ffi.addressof(lib, "jfs_tail_flush"))
+FULL: Final = NO_ROOM
+
+
+class TailWay:
+    """Where texts go that are alike. `fields` is a `jfs_tail_way`."""
+
+    __slots__ = ("address", "batch", "fields")
+
+    def __init__(self) -> None:
+        self.fields: Any = ffi.new("jfs_tail_way *")
+        self.address = _address(self.fields)
+        """In memory, for other libraries."""
+        self.batch: TextBatch | None = None
+
+    def open(self, batch: TextBatch, *, turn: int, expires_ms: int, each_bytes: int) -> None:
+        """Texts may be taken, as long as there is room."""
+        fields = self.fields
+        self.batch, fields.batch = batch, batch.fields
+        fields.turn, fields.expires_ms, fields.each_bytes, fields.open = turn, expires_ms, each_bytes, 1
+
+    def close(self) -> None:
+        """None are, until it is opened again."""
+        self.fields.open = 0
+
+
+class Tail:
+    """What is known of one journal's end. `fields` is a `jfs_tail`, which a writer and its backend fill in."""
+
+    __slots__ = ("_keep", "address", "fields", "stage")
+
+    def __init__(self) -> None:
+        self.fields: Any = ffi.new("jfs_tail *")
+        self.address = _address(self.fields)
+        """In memory, for other libraries."""
+        self.stage: Stage | None = None
+        self._keep: dict[str, object] = {}
+
+    def begin(self, stage: Stage, ledger: Ledger, *, file_id: int, previous: tuple[int, int]) -> None:
+        """What is published next goes to an empty buffer. Nothing was, nor failed."""
+        fields = self.fields
+        self.stage, self._keep["ledger"] = stage, ledger
+        fields.stage, fields.ledger, fields.place = (
+            stage.pointer,
+            ledger.pointer,
+            place_of(file_id, previous)[0],
+        )
+        fields.records = fields.flushed_records = fields.flushes = fields.written_bytes = 0
+        fields.slowest_ns = fields.error = fields.stopped = 0
+
+    def by_disk(self, io: Any, fd: int, mapping: Any, *, durable: bool) -> None:
+        """Flushes are written as `jfs_io_perform` does."""
+        self.fields.io, self.fields.fd, self.fields.map, self.fields.durable = io, fd, mapping, durable
+
+    def at(self, path: bytes, device: int, inode: int, size_bytes: int) -> None:
+        """The name that has to lead to the file after each flush."""
+        if self._keep.get("path") != path:
+            self._keep["path"], self._keep["name"] = path, ffi.new("char[]", path)
+        fields = self.fields
+        fields.path, fields.device, fields.inode, fields.size_bytes = (
+            self._keep["name"],
+            device,
+            inode,
+            size_bytes,
+        )
+
+    def by_call(self, write: Any) -> None:
+        """Flushes are written by a function, given their length, that returns an errno: no disk is there."""
+        self._keep["write"] = call = ffi.callback(
+            "int32_t(void *, uint64_t)", lambda _, length: write(length)
+        )
+        self.fields.write = call
+
+    def stop(self) -> None:
+        """Nothing more is taken. In any thread."""
+        self.fields.stopped = 1
+
+    def stage_lines(self, way: TailWay, lines: bytes) -> int:
+        return int(lib.jfs_tail_stage(self.fields, way.fields, lines, len(lines)))
+
+    def flush(self) -> int:
+        """The errno."""
+        return int(lib.jfs_tail_flush(self.fields))

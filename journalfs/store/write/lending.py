@@ -1,0 +1,143 @@
+"""The end of the message journal in the hands of who publishes lines without Python.
+
+While it is lent, no code of the store runs but what only looks at what was there before. What C may not decide
+is looked at here, before: a way is open as long as a line that is written to it is nothing but an ADD and a
+reference to each of its queues, or a transaction of such. Everything else is left to `WritingStore.publish`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from journalfs.clock import SystemClock
+from journalfs.engine.tail import FLUSH, FULL, STAGE, UNLIMITED, Tail, TailWay
+from journalfs.errors import JournalfsError
+from journalfs.store.api import LentEnd
+from journalfs.store.core import Core
+from journalfs.store.memory import Held, each_at_most
+from journalfs.store.outgoing import USER_IDS
+from journalfs.store.write.address_rules import ExpiryRule
+from journalfs.store.write.admission import Admission
+from journalfs.store.write.arrivals import Arrivals
+from journalfs.store.write.journals import Journals
+from journalfs.store.write.publishing import Publishing
+from journalfs.store.write.queue_kinds import QueueKinds
+from journalfs.store.write.routing import AnyRoute, Routing
+
+
+@dataclass(slots=True)
+class LinesWay:
+    """To an address, or to one of its queues."""
+
+    address: str
+    queue: str | None
+    tail: TailWay
+    route: AnyRoute | None = None
+    """Where it leads, while it is open."""
+
+    @property
+    def pointer(self) -> int:
+        return self.tail.address
+
+
+@dataclass(frozen=True, slots=True)
+class Lending:
+    """`writable` says whether anything may be published at all, `published` is called when something was."""
+
+    core: Core
+    journals: Journals
+    routing: Routing
+    rules: Callable[[str], ExpiryRule]
+    kinds: QueueKinds
+    publishing: Publishing
+    admission: Admission
+    arrivals: Arrivals
+    writable: Callable[[], bool]
+    published: Callable[[], None]
+    tail: Tail
+
+    @property
+    def end(self) -> LentEnd:
+        """What the code needs that publishes."""
+        return LentEnd(STAGE, FLUSH, FULL, self.tail.address)
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why nothing can be published any more."""
+        return self.journals.failure
+
+    @staticmethod
+    def way(address: str, queue: str | None) -> LinesWay:
+        """A way that lines may take, which is closed."""
+        return LinesWay(address, queue, TailWay())
+
+    def lend(self, ways: Iterable[LinesWay]) -> bool:
+        """Lend it, to publish on those of the ways that are open now. False: it stays here."""
+        if not self.writable() or self.arrivals.leaving or not self.journals.messages.lend(self.tail):
+            return False
+        fields, clock = self.tail.fields, self.core.clock
+        fields.id_last, fields.id_end = self.journals.ids.last, self.journals.ids.end
+        fields.step_last = USER_IDS.last
+        fields.now_ms = -1 if isinstance(clock, SystemClock) else clock.now_ms()
+        taking_turns: set[tuple[str, str]] = set()
+        found = sum([self._opened(way, taking_turns) for way in ways])
+        # Where an address has limits, these were looked at just now.
+        fields.room_bytes, fields.room_messages = self.admission.room_everywhere() or (UNLIMITED, UNLIMITED)
+        return found > 0
+
+    def _opened(self, way: LinesWay, taking_turns: set[tuple[str, str]]) -> bool:
+        way.tail.close()
+        address = way.address
+        try:
+            route = way.route = self.routing.of_any(address, way.queue)
+            room = self.admission.room(address)
+        except JournalfsError:
+            return False
+        if route is None or room is None or not route.queues_per_message:
+            return False
+        if self.kinds.special((*route.every, *route.in_turn)):
+            return False
+        if way.queue is None and self.routing.besides(address):
+            return False
+        if len(route.in_turn) > 1:
+            # Nobody but one way knows whose turn it is.
+            if (address, route.turns_of) in taking_turns:
+                return False
+            taking_turns.add((address, route.turns_of))
+        way.tail.open(
+            self.publishing.batch_of(address, route),
+            turn=self.routing.turn(address, route),
+            expires_ms=self.rules(address).delay_of_new_ms(),
+            each_bytes=each_at_most(address, max(1, len(self.core.bindings.queues_of(address)))),
+        )
+        fields = way.tail.fields
+        fields.room_bytes, fields.room_messages = room
+        return True
+
+    def take_back(self, ways: Iterable[LinesWay]) -> bool:
+        """Learn of all that was published; whether there was anything. If it failed, the store takes nothing
+        any more.
+        """
+        fields = self.tail.fields
+        if not (fields.records or fields.error):
+            return False
+        position = self.journals.messages.take_back(self.tail)
+        self.journals.ids.drawn(int(fields.id_last))
+        USER_IDS.drawn(int(fields.step_last))
+        for way in ways:
+            self._count(way, position)
+        fields.error = 0
+        self.published()
+        return True
+
+    def _count(self, way: LinesWay, position: int) -> None:
+        fields, route = way.tail.fields, way.route
+        if not fields.messages:
+            return
+        assert route is not None
+        if route.in_turn:
+            self.routing.took_so_many(way.address, route, int(fields.messages))
+        if self.admission.in_force.of(way.address).counted:
+            self.admission.staged(way.address, position, Held(int(fields.bytes), int(fields.messages)))
+        fields.messages = fields.bytes = 0
