@@ -72,7 +72,7 @@ static void settle(void) {
 }
 
 /* Chaos: Python has to take the end of the journal back now and then. */
-static int upset(void) {
+static int upset_publishing(void) {
     static uint64_t random = 2463534242u;
     random ^= random << 13, random ^= random >> 7, random ^= random << 17;
     return front.chaos && random % front.chaos == 0;
@@ -81,7 +81,7 @@ static int upset(void) {
 /* 1: staged; it is answered by `front_publish_waiting`. */
 int front_publish(const struct fuse_in_header *in, const uint8_t *arguments, size_t bytes) {
     const struct fuse_write_in *asked_for = (const void *)arguments;
-    if (!front_leads() || !lent.tail || bytes < sizeof *asked_for || upset()) return 0;
+    if (!front_leads() || !lent.tail || bytes < sizeof *asked_for || upset_publishing()) return 0;
     const uint8_t *const lines = arguments + sizeof *asked_for;
     jfs_front_file *const file = file_of(asked_for->fh);
     if (!file || !file->way || file->failed || asked_for->size > bytes - sizeof *asked_for) return 0;

@@ -366,6 +366,105 @@ static void test_nobody_sees_what_was_before_a_change(int elsewhere) {
     CHECK(after.getattr > before.getattr && after.by_spare > before.by_spare);
 }
 
+enum { PUBLISHED = 20000, BURST_MAX = 24, FILES_OPEN = 8 };
+
+static _Atomic uint64_t durable, cold; /* lines */
+static uint64_t staged_lines, in_stage;
+static int failing;
+
+static int fake_stage(void *tail, void *way, const uint8_t *lines, uint64_t length) {
+    (void)tail;
+    CHECK(*(int *)way == 7 && lines[length - 1] == '\n');
+    if (in_stage == BURST_MAX / 2) return 5;
+    in_stage++;
+    return 0;
+}
+
+static int32_t fake_flush(void *tail) {
+    (void)tail;
+    if (failing) return EBADF;
+    staged_lines += in_stage;
+    in_stage = 0;
+    atomic_store(&durable, staged_lines);
+    return 0;
+}
+
+static uint64_t write_line(uint64_t handle) {
+    struct {
+        struct fuse_write_in in;
+        char line[16];
+    } arguments = {.in = {.fh = handle, .size = 16}, .line = "123456789012345\n"};
+    return ask(FUSE_WRITE, handle, &arguments, sizeof arguments);
+}
+
+/* What it is told is durable, or Python took it. */
+static void *write_lines(void *nothing) {
+    uint64_t told = 0, random = 1;
+    while (told < PUBLISHED) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        const uint64_t burst = 1 + (random >> 33) % BURST_MAX;
+        for (uint64_t i = 0; i < burst; i++) write_line(1 + i % FILES_OPEN);
+        for (uint64_t i = 0; i < burst; i++) {
+            CHECK(recv(kernel, got, sizeof got, 0) >= (ssize_t)sizeof(struct fuse_out_header));
+            CHECK(((struct fuse_out_header *)got)->error == 0);
+            CHECK(++told <= atomic_load(&durable) + atomic_load(&cold));
+        }
+    }
+    atomic_store(&over, 1);
+    return nothing;
+}
+
+static uint64_t take_touched(void) {
+    uint64_t lines = 0;
+    for (jfs_front_file *file = lent.touched; file; file = file->touched) {
+        CHECK(file->taken == 16 * file->lines);
+        lines += file->lines;
+        file->taken = file->lines = 0;
+    }
+    lent.touched = NULL;
+    return lines;
+}
+
+/* The end of the journal is Python's, and lent while it waits; now and then it is away, and another thread reads. */
+static void test_lines_are_durable_when_their_writes_are_answered(void) {
+    static int way = 7;
+    static jfs_front_file rows[FILES_OPEN];
+    static uint8_t request[1 << 20];
+    pthread_t client;
+    uint64_t taken = 0, turn = 0;
+    for (int i = 0; i < FILES_OPEN; i++) {
+        rows[i] = (jfs_front_file){.handle = (uint64_t)i + 1, .way = &way, .appends = 1};
+        jfs_front_publishes(&rows[i]);
+    }
+    lent = (jfs_front_lent){.stage = fake_stage, .flush = fake_flush, .full = 5};
+    atomic_store(&over, 0);
+    CHECK(pthread_create(&client, NULL, write_lines, NULL) == 0);
+    while (!atomic_load(&over)) {
+        lent.tail = ++turn % 8 ? &way : NULL;
+        const int found = jfs_front_wait(-1, 1000000, 0);
+        taken += take_touched();
+        CHECK(taken == atomic_load(&durable));
+        if (found == JFS_FRONT_REQUEST) {
+            CHECK(read_for_libfuse(front.fd, request, sizeof request, NULL) > 0);
+            atomic_fetch_add(&cold, 1);
+            struct fuse_write_out out = {.size = 16};
+            CHECK(reply(((struct fuse_in_header *)(void *)request)->unique, 0, &out, sizeof out) > 0);
+        }
+        if (turn % 64 == 0) rest(3000000);
+    }
+    pthread_join(client, NULL);
+    CHECK(taken > 0 && atomic_load(&cold) > 0);
+    failing = 1;
+    lent.tail = &way;
+    uint64_t unique[2] = {write_line(1), write_line(2)};
+    CHECK(next(request) == 0);
+    for (int i = 0; i < 2; i++) CHECK(answer_of(unique[i])->error == -EIO && rows[i].failed);
+    CHECK(lent.touched == &rows[1] && take_touched() == 0);
+    write_line(1);
+    CHECK(next(request) > 0);
+    lent.tail = NULL;
+}
+
 int main(void) {
     begin(1);
     test_answers_hold_until_something_is_revoked();
@@ -374,6 +473,8 @@ int main(void) {
     test_nothing_overtakes_the_release_of_a_written_file();
     test_content_of_open_files();
     test_files_are_kept_open_for_who_opens_them_next();
+    drain();
+    test_lines_are_durable_when_their_writes_are_answered();
     drain();
     test_requests_of_any_shape_are_handed_on_or_answered();
     drain();

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from journalfs.clock import FakeClock
+from journalfs.engine.stage import NO_ROOM, StagedRecord
+from journalfs.engine.tail import UNLIMITED, Tail, TailWay
+from journalfs.engine.text_batch import TextBatch, TextFields
 from journalfs.errors import JournalfsError
+from journalfs.format.record_types import RecordKind
 from journalfs.ids import RecordId, TxId
 from journalfs.journal.record_log import Position
 from journalfs.journal.write_settings import WriteSettings
@@ -26,6 +31,15 @@ ALIGNED = WriteSettings(
     compact_min_files=4,
     compact_percentage=60,
     checksums=True,
+)
+TEXTS = TextFields(
+    address=b"\x01\0\0\0\0",
+    properties=b"\0",
+    every=[7],
+    in_turn=[],
+    user_id_node=bytes(8),
+    body_bytes_max=400,
+    record_bytes_max=600,
 )
 MESSAGE, REFERENCE, ACKNOWLEDGEMENT, COUNT = 45, 32, 33, 34
 
@@ -57,6 +71,9 @@ class Driver:
         self.durable = 0
         self.base = 0
         self.writer: JournalWriter | None = None
+        self.tail = Tail()
+        self.lent = 0
+        """Flushes that were written while the end of the journal was lent."""
 
     def start(self) -> JournalWriter:
         self.writer = JournalWriter.open(self.disk, settings_for(self.disk), FakeClock())
@@ -172,6 +189,44 @@ class Driver:
             elif change.record_id not in self.live:
                 self.live.append(change.record_id)
 
+    def publish_lent(self) -> None:
+        """Lines, a few writes to a flush, without the writer."""
+        writer, tail, way = self._writer, self.tail, TailWay()
+        writer.committer.counts.flush_ns = 1  # the clock stands still
+        if not writer.lend(tail):
+            return
+        tail.fields.id_last, tail.fields.id_end, tail.fields.now_ms = self.next_id, 2**40, 0
+        for room in (tail.fields, way.fields):
+            room.room_bytes = room.room_messages = UNLIMITED
+        way.open(TextBatch(TEXTS), turn=0, expires_ms=-1, each_bytes=0)
+        began = writer.position
+        for _ in range(self.chance.randrange(1, 4)):
+            lines = b"x" * self.chance.randrange(60) + b"\n"
+            if tail.stage_lines(way, lines * self.chance.choice((1, 1, 3))) == NO_ROOM:
+                break
+        assert tail.stage is not None
+        self._note_lent(began, list(tail.stage.staged_records()))
+        self.next_id = int(tail.fields.id_last)
+        error = tail.flush()
+        self.lent += not error and tail.fields.flushes
+        writer.take_back(tail)
+        if self.disk.broke_off is not None:
+            raise self.disk.broke_off
+        if writer.committer.failure is not None:
+            raise writer.committer.failure
+
+    def _note_lent(self, began: int, staged: Sequence[StagedRecord]) -> None:
+        for position, one in enumerate(staged, began + 1):
+            if one.kind == RecordKind.COMMIT:
+                self.model.transactions[one.tx_id].ended_at = position
+                self.model.transactions[one.tx_id].committed = True
+                continue
+            if one.tx_id:
+                self.model.transactions.setdefault(one.tx_id, Transaction())
+            self._noted(Position(position), Change(one.record_id, one.body), one.tx_id or None)
+            if one.record_id not in self.live:
+                self.live.append(one.record_id)
+
     async def work(self, steps: int) -> None:
         """Random work with waits for durability, and upkeep as a running store does it."""
         for _ in range(steps):
@@ -179,6 +234,9 @@ class Driver:
             if self.chance.random() < 0.4:
                 await self._writer.durable(self._writer.position)
                 self.note_durable()
+                if self.chance.random() < 0.5:
+                    self.publish_lent()
+                    self.note_durable()
             if self.chance.random() < 0.15:
                 await self._writer.upkeep.tidy()
 

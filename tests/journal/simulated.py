@@ -91,6 +91,8 @@ class SimulatedDisk:
     kind: BackendKind = BackendKind.SIMULATED
     event_fd: int | None = None
     performs: bool = True
+    broke_off: BaseException | None = None
+    """What ended a write for whoever the end of a journal was lent to."""
     _names: dict[str, _Inode] = field(default_factory=dict)
     _durable_names: dict[str, _Inode] = field(default_factory=dict)
     _changes: list[tuple[str, str, _Inode | None]] = field(default_factory=list)
@@ -183,7 +185,11 @@ class SimulatedDisk:
     def lend(self, file: OpenFile, tail: Tail) -> None:
         def write(length: int) -> int:
             assert tail.stage is not None
-            return self.perform(file, tail.stage, length)
+            try:
+                return self.perform(file, tail.stage, length)
+            except BaseException as error:  # C takes none
+                self.broke_off = error
+                return errno.EIO
 
         tail.by_call(write)
 

@@ -88,6 +88,7 @@ def test_the_scenario_does_everything(alignment: int) -> None:
     assert driver.writer is not None
     assert driver.writer.upkeep.compactions > 0
     assert driver.writer.upkeep.files_freed > 0
+    assert driver.lent > 0
 
 
 @ONE_ALIGNMENT_IS_QUICK
