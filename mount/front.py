@@ -11,10 +11,11 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from journalfs.store.api import WritableStore
-from journalfs_mount.hot_writes import HotWrites
+if TYPE_CHECKING:
+    from journalfs.store.api import WritableStore
+    from journalfs_mount.hot_writes import HotWrites
 
 WINDOW_BYTES: Final = 65_536
 """Content that is rendered ahead for who reads an open part in small steps."""
@@ -143,6 +144,8 @@ class Front:
 
     def publish(self, store: WritableStore, asks: Callable[[int], None]) -> HotWrites:
         """Publish lines to a store; `asks` is told of users whose lines were."""
+        from journalfs_mount.hot_writes import HotWrites  # noqa: PLC0415  (not before all else)
+
         self.writes = HotWrites(self._ffi, self._lib, store, asks)
         return self.writes
 

@@ -46,7 +46,7 @@ class TailWay:
 
 
 class Tail:
-    """What is known of one journal's end. `fields` is a `jfs_tail`, which a writer and its backend fill in."""
+    """What is known of one journal's end. `fields` is a `jfs_tail`; a writer and its backend fill it in."""
 
     __slots__ = ("_keep", "address", "fields", "stage")
 

@@ -399,8 +399,8 @@ class JournalWriter:
     # ---- lent ----
 
     def lend(self, tail: Tail) -> bool:
-        """Let go of the end of the journal, to be written to without Python: until `take_back` nothing else is
-        staged. False: it cannot be, at this moment or as it is set up.
+        """Let go of the end of the journal, to be written to without Python: until `take_back` nothing is
+        staged here. False: it cannot be, at this moment or as it is set up.
         """
         settings, file = self.settings, self.current
         waits = settings.sync_transactional and settings.sync_non_transactional

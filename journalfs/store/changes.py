@@ -57,8 +57,9 @@ class Changes:
             self._waiting.popitem()[1].set()
 
     async def beyond(self, count: int, *, patient: bool = False) -> None:
-        """Return once there was a change after `count`; who is `patient` may hear of it a moment later. Others have their turn even if there was one already:
-        whoever asks again and again may be what brings changes to light, by looking at the store.
+        """Return once there was a change after `count`; who is `patient` may hear of it a moment
+        later. Others have their turn even if there was one already: whoever asks again and again may be what
+        brings changes to light, by looking at the store.
         """
         import trio  # noqa: PLC0415 - commands that do not wait start faster without it
 

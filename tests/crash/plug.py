@@ -24,9 +24,9 @@ LONGEST_S = 1.0
 
 
 @contextmanager
-def killed_mount(root: Path, mountpoint: Path, after_s: float) -> Iterator[None]:
+def killed_mount(root: Path, mountpoint: Path, after_s: float, *options: str) -> Iterator[None]:
     """A mount of the store that is killed so much later; at the end nothing of it is left."""
-    done = journalfs("mount", root, mountpoint)
+    done = journalfs("mount", *options, root, mountpoint)
     assert done.returncode == 0, done.stderr
     process = MountedStore(mountpoint).process_id()
     killer = threading.Timer(after_s, os.kill, (process, signal.SIGKILL))

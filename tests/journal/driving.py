@@ -192,8 +192,10 @@ class Driver:
     def publish_lent(self) -> None:
         """Lines, a few writes to a flush, without the writer."""
         writer, tail, way = self._writer, self.tail, TailWay()
-        writer.committer.counts.flush_ns = 1  # the clock stands still
-        if not writer.lend(tail):
+        writer.committer.counts.flush_ns = 1  # the writer's clock stands still
+        lent = writer.lend(tail)
+        writer.committer.counts.flush_ns = 0
+        if not lent:
             return
         tail.fields.id_last, tail.fields.id_end, tail.fields.now_ms = self.next_id, 2**40, 0
         for room in (tail.fields, way.fields):
@@ -209,7 +211,9 @@ class Driver:
         self.next_id = int(tail.fields.id_last)
         error = tail.flush()
         self.lent += not error and tail.fields.flushes
+        tail.fields.slowest_ns = 0  # however long it took: what happens next depends on no clock
         writer.take_back(tail)
+        writer.committer.counts.flush_ns = 0
         if self.disk.broke_off is not None:
             raise self.disk.broke_off
         if writer.committer.failure is not None:

@@ -1,4 +1,4 @@
-"""Lines that are published while the end of the journal is lent: what Python would have written, byte by byte."""
+"""Lines published while the end of the journal is lent: what Python would have written, byte by byte."""
 
 from __future__ import annotations
 

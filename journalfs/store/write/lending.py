@@ -1,8 +1,8 @@
 """The end of the message journal in the hands of who publishes lines without Python.
 
-While it is lent, no code of the store runs but what only looks at what was there before. What C may not decide
-is looked at here, before: a way is open as long as a line that is written to it is nothing but an ADD and a
-reference to each of its queues, or a transaction of such. Everything else is left to `WritingStore.publish`.
+While it is lent, no code of the store runs but what only looks at what was there before. What C may not
+decide is looked at here, before: a way is open as long as a line that is written to it is nothing but an ADD
+and a reference to each of its queues, or a transaction of such. All else is left to `WritingStore.publish`.
 """
 
 from __future__ import annotations
