@@ -158,7 +158,7 @@ static int note_release(const struct fuse_in_header *in, const uint8_t *argument
         upset();
         if (front_park(handle)) {
             const answer nothing = {0};
-            write_answer(in->unique, &nothing);
+            front_write_answer(in->unique, &nothing);
             front.counts.release++;
             return 1;
         }
