@@ -7,12 +7,19 @@ learns of all that was published before anything else happens.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from journalfs.store.api import LinesWay, WritableStore
 
-if TYPE_CHECKING:
-    from journalfs_mount.nodes.written import WritingFile
+
+class LinesFile(Protocol):
+    """An open file that lines are written to."""
+
+    def published(self, size_bytes: int, lines: int) -> None:
+        """The front published lines that were written to it."""
+
+    def failed(self, error: Exception) -> None:
+        """The front could not, and whoever wrote them was told so."""
 
 
 class _Way:
@@ -31,7 +38,7 @@ class HotFile:
 
     __slots__ = ("_hot", "_place", "file", "handle", "owner", "row")
 
-    def __init__(self, hot: HotWrites, file: WritingFile, handle: int, owner: int, row: Any) -> None:
+    def __init__(self, hot: HotWrites, file: LinesFile, handle: int, owner: int, row: Any) -> None:
         self._hot = hot
         self.file = file
         self.handle = handle
@@ -79,7 +86,7 @@ class HotWrites:
 
     # ---- files ----
 
-    def opened(self, file: WritingFile, handle: int, owner: int) -> HotFile:
+    def opened(self, file: LinesFile, handle: int, owner: int) -> HotFile:
         row = self.ffi.new("jfs_front_file *", {"handle": handle})
         found = self._files[handle] = HotFile(self, file, handle, owner, row)
         self._lib.jfs_front_publishes(row)

@@ -128,18 +128,13 @@ async def full(store: WritingStore) -> None:
     await store.publisher("two", "two.a", "in.txt").write(b"line\n" * 3000)
 
 
-async def leaving(store: WritingStore) -> None:
-    """A queue of its is about to be deleted."""
-    store._arrivals.leaving.add("one")
-
-
 async def staged(store: WritingStore) -> None:
     """Somebody waits for a flush."""
     store.journals.messages.stage_event(RecordId(1), 1, b"")
 
 
 @pytest.mark.rule("S-279")
-@pytest.mark.parametrize("change", [filtered, last_value, disabled, ring, full, leaving, staged])
+@pytest.mark.parametrize("change", [filtered, last_value, disabled, ring, full, staged])
 def test_what_needs_a_decision_is_left_to_python(
     tmp_path: Path, change: Callable[[WritingStore], Awaitable[None]]
 ) -> None:

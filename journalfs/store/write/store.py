@@ -170,12 +170,16 @@ class WritingStore(SelfReadingStore):
         self._prepare_transactions(changes, duplicates, bodies)
         self._prepare_own_work(duplicates)
         core.explanations.of_writer = journals.messages.upkeep.explain
+        self._addresses_paging = lambda: paging.addresses
+
+    def _prepare_own_work(self, duplicates: DuplicateIds) -> None:
+        core = self.core
         self.lending = Lending(
             core,
-            journals,
+            self.journals,
             self._routing,
             self._rules.expiry,
-            kinds,
+            self._sending.kinds,
             self._publishing,
             self.admission,
             self._arrivals,
@@ -183,10 +187,6 @@ class WritingStore(SelfReadingStore):
             published=self._lines_published,
             tail=Tail(),
         )
-        self._addresses_paging = lambda: paging.addresses
-
-    def _prepare_own_work(self, duplicates: DuplicateIds) -> None:
-        core = self.core
         self.expiring = Expiring(core, self._rules, self, self._forward, self._forwarding.may_leave)
         self._deleting = Deleting(
             core,
