@@ -7,9 +7,12 @@ learns of all that was published before anything else happens.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from journalfs.store.api import LinesWay, WritableStore
+
+WAYS_MAX: Final = 32
+"""Places that lines are published to in C at a time: each is looked at whenever the end is lent anew."""
 
 
 class LinesFile(Protocol):
@@ -49,8 +52,10 @@ class HotFile:
     def warm(self, place: tuple[str, str | None], size_bytes: int, *, appends: bool) -> None:
         """From here on C publishes lines that are written to it in a place, if it can."""
         if self._place is None:
-            self._place, way = place, self._hot.taken(place)
-            self.row.way = self._hot.ffi.cast("void *", way.pointer)
+            way = self._hot.taken(place)
+            if way is None:
+                return
+            self._place, self.row.way = place, self._hot.ffi.cast("void *", way.pointer)
         self.row.bytes, self.row.appends = size_bytes, appends
 
     def cool(self) -> None:
@@ -77,7 +82,7 @@ class HotWrites:
         end = self._lending.end
         self._lent.stage = ffi.cast("int (*)(void *, void *, const uint8_t *, uint64_t)", end.stage)
         self._lent.flush = ffi.cast("int32_t (*)(void *)", end.flush)
-        self._lent.full = end.full
+        self._lent.full, self._lent.unfit = end.full, end.unfit
         self._tail = ffi.cast("void *", end.tail)
         self._ways: dict[tuple[str, str | None], _Way] = {}
         self._files: dict[int, HotFile] = {}
@@ -96,9 +101,12 @@ class HotWrites:
         del self._files[file.handle]
         self._lib.jfs_front_unpublishes(file.row)
 
-    def taken(self, place: tuple[str, str | None]) -> LinesWay:
+    def taken(self, place: tuple[str, str | None]) -> LinesWay | None:
+        """None: there are too many others."""
         way = self._ways.get(place)
         if way is None:
+            if len(self._ways) >= WAYS_MAX:
+                return None
             way = self._ways[place] = _Way(self._lending.way(*place))
             self.stale = True
         way.files += 1

@@ -8,6 +8,7 @@ from journalfs.engine._native import ffi, lib
 from journalfs.engine.checksums import place_of
 from journalfs.engine.ledger import Ledger
 from journalfs.engine.stage import NO_ROOM, Stage
+from journalfs.engine.status import RANGE
 from journalfs.engine.text_batch import TextBatch
 
 UNLIMITED: Final = 2**63 - 1
@@ -21,6 +22,7 @@ def _address(pointer: Any) -> int:
 STAGE: Final = _address(ffi.addressof(lib, "jfs_tail_stage"))
 FLUSH: Final = _address(ffi.addressof(lib, "jfs_tail_flush"))
 FULL: Final = NO_ROOM
+UNFIT: Final = RANGE
 
 
 class TailWay:

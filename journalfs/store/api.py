@@ -634,12 +634,14 @@ def nothing_follows() -> bool:
 @dataclass(frozen=True, slots=True)
 class LentEnd:
     """The end of the journal, for code that publishes lines without Python (`native/include/jfs_tail.h`):
-    addresses in memory, and what the first function returns where the second may make room.
+    addresses in memory, and what the first function returns where the second may make room, and where lines
+    are left to Python.
     """
 
     stage: int
     flush: int
     full: int
+    unfit: int
     tail: int
 
 

@@ -270,10 +270,10 @@ class WritingFile(OpenedFile):
 
     def warm(self) -> None:
         """Nothing of it is under way: the front publishes what comes next, if that is whole lines."""
-        place = self._publisher.lines_to
-        if self.hot is None or place is None or self._turn.locked():
+        if self.hot is None or self._turn.locked() or self._refusal is not None or self._name.removed:
             return
-        if self._refusal is None and not self._name.removed:
+        place = self._publisher.lines_to
+        if place is not None:
             self.hot.warm(place, self.size_bytes, appends=self._appends)
 
     def published(self, size_bytes: int, lines: int) -> None:

@@ -150,6 +150,18 @@ static int answered(const struct fuse_in_header *in, const uint8_t *arguments, s
     return 1; /* where it could not be written, who asked does not wait any more */
 }
 
+/* Whether a write to the file waits for Python, which comes before those that are read later. */
+static int is_written(const uint8_t *arguments, size_t bytes) {
+    if (bytes < sizeof(struct fuse_write_in)) return 0;
+    const uint64_t handle = ((const struct fuse_write_in *)(const void *)arguments)->fh;
+    for (const block *one = queue.first; one; one = one->next) {
+        const struct fuse_in_header *in = (const void *)one->content;
+        if (one->bytes < sizeof *in + sizeof(struct fuse_write_in) || in->opcode != FUSE_WRITE) continue;
+        if (((const struct fuse_write_in *)(const void *)(in + 1))->fh == handle) return 1;
+    }
+    return 0;
+}
+
 /* 1: answered. */
 static int note_release(const struct fuse_in_header *in, const uint8_t *arguments, size_t bytes) {
     if (bytes < sizeof(struct fuse_release_in)) return 0;
@@ -186,7 +198,7 @@ static int taken(block *read) {
     case FUSE_RELEASE:
         return note_release(in, arguments, bytes);
     case FUSE_WRITE:
-        if (front_publish(in, arguments, bytes)) return 1;
+        if (!is_written(arguments, bytes) && front_publish(in, arguments, bytes)) return 1;
         break;
     case FUSE_INTERRUPT:
         if (front_publishing(arguments, bytes)) return 1;
@@ -373,9 +385,14 @@ static _Thread_local int leads; /* Python's thread, where it waits for requests 
 
 int front_leads(void) { return leads; }
 
+/* Whether another may be read before what waits is made durable. */
 static int read_more(void) {
     const int done = read_one();
-    return done == READ_ANSWERED || done == READ_QUEUED;
+    if (done != READ_QUEUED) return done == READ_ANSWERED;
+    pthread_mutex_lock(&front.device);
+    const int may = queue.count < READ_AHEAD_MAX;
+    pthread_mutex_unlock(&front.device);
+    return may;
 }
 
 /* What was queued while nothing was lent may be for here. Returns whether Python is to hear of it at once. */

@@ -7,11 +7,13 @@
 
 #include <stdint.h>
 
-/* The engine's own, of another library: `tail` is a jfs_tail, `way` a jfs_tail_way; 0 where all went well. */
+/* The engine's own, of another library: `tail` is a jfs_tail, `way` a jfs_tail_way; 0 where all went well. Where
+ * `stage` returns none of these, nothing can be published any more, and `flush` says so. */
 typedef struct {
     int (*stage)(void *tail, void *way, const uint8_t *lines, uint64_t length);
     int32_t (*flush)(void *tail);
-    int full;        /* what `stage` returns where a flush may make room */
+    int full;        /* what `stage` returns where a flush may make room, */
+    int unfit;       /* and where it is left to Python */
     void *tail;      /* NULL: nothing is lent */
     struct jfs_front_file *touched; /* that something was published by, or failed to be, since Python looked last */
     int tells;       /* somebody waits to hear of what is published: go back to Python right behind it */

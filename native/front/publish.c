@@ -90,12 +90,13 @@ int front_publish(const struct fuse_in_header *in, const uint8_t *arguments, siz
     int status = lent.stage(lent.tail, file->way, lines, asked_for->size);
     if (status == lent.full && waiting_count) {
         settle();
-        status = file->failed ? -1 : lent.stage(lent.tail, file->way, lines, asked_for->size);
+        status = file->failed ? lent.unfit : lent.stage(lent.tail, file->way, lines, asked_for->size);
     }
-    if (status) {
+    if (status == lent.full || status == lent.unfit) {
         front.counts.unpublished++;
         return 0;
     }
+    /* Otherwise it is staged; or part of it may be, and then the flush fails, as this write and all beside it do. */
     file->bytes += asked_for->size;
     waiting[waiting_count++] = (waiting_write){in->unique, asked_for->size, lines_in(lines, asked_for->size), file};
     if (waiting_count == WAITING_MAX) settle();

@@ -69,7 +69,7 @@ typedef struct {
 } jfs_tail;
 
 /* Stages the texts that lines are, all of them or nothing. JFS_FULL: they may fit after a flush, if something is staged.
- * JFS_RANGE: they are not for here.
+ * JFS_RANGE: they are not for here. All else: nothing is taken any more, and a flush says so.
  */
 jfs_status jfs_tail_stage(jfs_tail *tail, jfs_tail_way *way, const uint8_t *lines, uint64_t length);
 

@@ -375,7 +375,9 @@ static int failing;
 static int fake_stage(void *tail, void *way, const uint8_t *lines, uint64_t length) {
     (void)tail;
     CHECK(*(int *)way == 7 && lines[length - 1] == '\n');
+    if (lines[0] == 'u') return 3;
     if (in_stage == BURST_MAX / 2) return 5;
+    if (failing == 2) return 9;
     in_stage++;
     return 0;
 }
@@ -389,13 +391,16 @@ static int32_t fake_flush(void *tail) {
     return 0;
 }
 
-static uint64_t write_line(uint64_t handle) {
+static uint64_t write_any(uint64_t handle, const char *line) {
     struct {
         struct fuse_write_in in;
         char line[16];
-    } arguments = {.in = {.fh = handle, .size = 16}, .line = "123456789012345\n"};
+    } arguments = {.in = {.fh = handle, .size = (uint32_t)strlen(line)}};
+    memcpy(arguments.line, line, strlen(line));
     return ask(FUSE_WRITE, handle, &arguments, sizeof arguments);
 }
+
+static uint64_t write_line(uint64_t handle) { return write_any(handle, "123456789012345\n"); }
 
 /* What it is told is durable, or Python took it. */
 static void *write_lines(void *nothing) {
@@ -436,7 +441,7 @@ static void test_lines_are_durable_when_their_writes_are_answered(void) {
         rows[i] = (jfs_front_file){.handle = (uint64_t)i + 1, .way = &way, .appends = 1};
         jfs_front_publishes(&rows[i]);
     }
-    lent = (jfs_front_lent){.stage = fake_stage, .flush = fake_flush, .full = 5};
+    lent = (jfs_front_lent){.stage = fake_stage, .flush = fake_flush, .full = 5, .unfit = 3};
     atomic_store(&over, 0);
     CHECK(pthread_create(&client, NULL, write_lines, NULL) == 0);
     while (!atomic_load(&over)) {
@@ -461,6 +466,17 @@ static void test_lines_are_durable_when_their_writes_are_answered(void) {
     for (int i = 0; i < 2; i++) CHECK(answer_of(unique[i])->error == -EIO && rows[i].failed);
     CHECK(lent.touched == &rows[1] && take_touched() == 0);
     write_line(1);
+    CHECK(next(request) > 0);
+    failing = 2; /* what it was staged to is not known any more */
+    unique[0] = write_line(3);
+    CHECK(next(request) == 0 && answer_of(unique[0])->error == -EIO && rows[2].failed);
+    CHECK(lent.touched == &rows[2] && take_touched() == 0);
+    failing = 0;
+    unique[0] = write_line(5), write_any(4, "unfit\n"), write_line(4); /* which does not overtake the one before it */
+    CHECK(jfs_front_wait(-1, 1000000000, 0) == JFS_FRONT_REQUEST && answer_of(unique[0])->error == 0);
+    CHECK(rows[4].lines == 1 && take_touched() == 1 && queue.count == 2);
+    CHECK(next(request) > 0);
+    rows[3].way = NULL; /* as Python does before it begins */
     CHECK(next(request) > 0);
     lent.tail = NULL;
 }

@@ -42,7 +42,8 @@ def counts(mounted: MountedStore) -> Mapping[str, int]:
 
 
 def bodies(queue: Path) -> list[str]:
-    content = b"".join(part.read_bytes() for part in sorted(queue.glob("*.jsonl")))
+    parts = sorted(queue.glob("*.jsonl"), key=lambda part: part.name.partition("-")[2])
+    content = b"".join(part.read_bytes() for part in parts)
     return [json.loads(line)["body"] for line in content.splitlines()]
 
 

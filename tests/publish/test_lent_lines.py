@@ -164,6 +164,19 @@ def test_a_limit_is_passed_by_one_write_at_most(tmp_path: Path) -> None:
         assert not is_lent(store, [way])
 
 
+@pytest.mark.parametrize(("address", "taken"), [("one", 2), ("two", 1), ("in-turn", 2)])
+def test_one_way_at_a_time_to_an_address_with_limits(tmp_path: Path, address: str, taken: int) -> None:
+    """Another would not know what is left."""
+    with closing(open_new(tmp_path / "store")) as store:
+        queue = QUEUES[address][0]
+        ways = [store.lending.way(address, None), store.lending.way(address, queue)]
+        assert is_lent(store, ways)
+        tail = store.lending.tail
+        assert [tail.stage_lines(way.tail, b"line\n") for way in ways].count(0) == taken
+        assert tail.flush() == 0
+        assert store.lending.take_back(ways)
+
+
 def test_a_file_that_is_full_is_left_to_python(tmp_path: Path) -> None:
     with closing(open_new(tmp_path / "store")) as store:
         way, tail, before = (

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from journalfs.clock import SystemClock
-from journalfs.engine.tail import FLUSH, FULL, STAGE, UNLIMITED, Tail, TailWay
+from journalfs.engine.tail import FLUSH, FULL, STAGE, UNFIT, UNLIMITED, Tail, TailWay
 from journalfs.errors import JournalfsError
 from journalfs.store.api import LentEnd
 from journalfs.store.core import Core
@@ -60,7 +60,7 @@ class Lending:
     @property
     def end(self) -> LentEnd:
         """What the code needs that publishes."""
-        return LentEnd(STAGE, FLUSH, FULL, self.tail.address)
+        return LentEnd(STAGE, FLUSH, FULL, UNFIT, self.tail.address)
 
     @property
     def failure(self) -> Exception | None:
@@ -80,13 +80,13 @@ class Lending:
         fields.id_last, fields.id_end = self.journals.ids.last, self.journals.ids.end
         fields.step_last = USER_IDS.last
         fields.now_ms = -1 if isinstance(clock, SystemClock) else clock.now_ms()
-        taking_turns: set[tuple[str, str]] = set()
-        found = sum([self._opened(way, taking_turns) for way in ways])
+        claimed: set[tuple[str, str | None]] = set()
+        found = sum([self._opened(way, claimed) for way in ways])
         # Where an address has limits, these were looked at just now.
         fields.room_bytes, fields.room_messages = self.admission.room_everywhere() or (UNLIMITED, UNLIMITED)
         return found > 0
 
-    def _opened(self, way: LinesWay, taking_turns: set[tuple[str, str]]) -> bool:
+    def _opened(self, way: LinesWay, claimed: set[tuple[str, str | None]]) -> bool:
         way.tail.close()
         address = way.address
         try:
@@ -100,11 +100,15 @@ class Lending:
             return False
         if way.queue is None and self.routing.besides(address):
             return False
+        # Nobody but one way knows whose turn it is, or how much room is left.
+        needed: set[tuple[str, str | None]] = set()
         if len(route.in_turn) > 1:
-            # Nobody but one way knows whose turn it is.
-            if (address, route.turns_of) in taking_turns:
-                return False
-            taking_turns.add((address, route.turns_of))
+            needed.add((address, route.turns_of))
+        if room != (UNLIMITED, UNLIMITED):
+            needed.add((address, None))
+        if needed & claimed:
+            return False
+        claimed |= needed
         way.tail.open(
             self.publishing.batch_of(address, route),
             turn=self.routing.turn(address, route),
