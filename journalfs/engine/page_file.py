@@ -17,19 +17,19 @@ from journalfs.engine.place import Place
 
 
 class PageFile:
-    """One page, open for appending. It is made if it is not there; then its name is durable at once."""
+    """One page, open for appending. It is made if it is not there; an empty one's name is durable at once."""
 
     __slots__ = ("_datasync", "_descriptor", "_place", "path", "size_bytes")
 
     def __init__(self, path: Path, *, datasync: bool) -> None:
         self.path = path
         self._datasync = datasync
-        is_new = not door.exists(path)
         self._descriptor = door.open_or_create(path)
         try:
             self._place = Place.of(self._descriptor, path)
             self.size_bytes = os.fstat(self._descriptor).st_size
-            if is_new:
+            # Not only of a new one: a sync that failed may have left it behind.
+            if not self.size_bytes:
                 sync_folder(path.parent, datasync=datasync)
         except BaseException:
             os.close(self._descriptor)

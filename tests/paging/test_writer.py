@@ -171,6 +171,24 @@ async def test_what_could_not_be_written_is_taken_back(pages: Pages) -> None:
     assert pages.content() == {"000000001.page": b"a" * 60 + b"e" * 40, "000000002.page": b"f"}
 
 
+async def test_the_name_of_a_first_page_is_durable_whatever_failed_before(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes = iter([OSError(errno.EIO, "failed"), None, None])
+
+    def sync(_folder: Path) -> None:
+        if (outcome := next(outcomes)) is not None:
+            raise outcome
+
+    monkeypatch.setattr("journalfs.door.sync", sync)
+    with pytest.raises(SystemFailure):
+        await pages.append(b"a")
+    assert pages.content() == {"000000001.page": b""}
+    await pages.append(b"b")
+    assert pages.content() == {"000000001.page": b"b"}
+    assert len(list(outcomes)) <= 1, "the name was made durable behind the failure"
+
+
 async def test_pages_that_were_begun_go_again(pages: Pages) -> None:
     await pages.append(b"a" * 60)
     with files_end_at(80), pytest.raises(SystemFailure):
