@@ -88,6 +88,9 @@ def replay(
     if told["damaged"]:
         said = "messages are left out: they are damaged, or their large bodies are not kept"
         say(f"{told['damaged']} {said}", to_people=True)
+    if told["unread"]:
+        said = "places: messages whose records lay there are left out"
+        say(f"the history is damaged in {told['unread']} {said}", to_people=True)
     if not queues and not before:
         say("nothing of this range is in the history", to_people=True)
 

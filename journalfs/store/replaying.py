@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from journalfs.engine import history
@@ -106,13 +107,17 @@ class Replayed:
     damaged: int = 0
     """Messages that did not go as nobody can read all of them: for most the large body is not kept."""
 
+    unread: set[tuple[str, int]] = field(default_factory=set)
+    """Places of the history that could not be read, by file and offset: what lay there did not go."""
+
     def told(self) -> dict[str, object]:
         """For JSON."""
         queues = [
             {"address": address, "queue": queue, "messages": count}
             for (address, queue), count in self.sent.items()
         ]
-        return {"queues": queues, "before": self.before, "undecided": self.undecided, "damaged": self.damaged}
+        left_out = {"undecided": self.undecided, "damaged": self.damaged, "unread": len(self.unread)}
+        return {"queues": queues, "before": self.before, **left_out}
 
     def count(self, chosen: Iterable[Chosen]) -> None:
         for one in chosen:
@@ -201,6 +206,7 @@ async def chosen_of(store: HistoryStore, asked: Asked, replayed: Replayed) -> li
     found: list[Chosen] = []
     seen: set[int] = set()
     replayed.undecided += store.loader.undecided
+    replayed.unread.update((Path(one.file).name, one.offset) for one in store.core.damage())
     for queue in store.queues():
         path = (queue.model.address, queue.name)
         replayed.looked_at.add(path)

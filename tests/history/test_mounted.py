@@ -57,7 +57,8 @@ def look_at_the_retained(mounted: Path) -> None:
 @pytest.mark.rule("S-253")
 def test_replay_in_a_mount(store_copy: Callable[[str], Path], tmp_path: Path) -> None:
     """By the same command, which is told why it is refused."""
-    with mounted_for_writing(store_copy("retention"), tmp_path / "mnt") as mount:
+    store = store_copy("retention")
+    with mounted_for_writing(store, tmp_path / "mnt") as mount:
         words = ("replay", mount.path, "payments", "--to-queue", "DLQ::DLQ", "--name", "once")
         assert journalfs(*words, "--dry-run").stdout == "DLQ::DLQ: 1202 would be replayed\n"
         assert journalfs(*words).stdout == "DLQ::DLQ: 1202 replayed\n"
@@ -66,6 +67,11 @@ def test_replay_in_a_mount(store_copy: Callable[[str], Path], tmp_path: Path) ->
         assert "other options" in journalfs(*words, "--to", "2026-11-21").stderr
         with pytest.raises(OSError, match="Invalid"):
             (mount.path / ".journalfs/history/.replay").write_text("{}")
+        (kept,) = (store / "data/retention").glob("activemq-data-*-3.amq")
+        with kept.open("r+b") as file:
+            file.seek(3000)
+            file.write(b"\xff" * 600)
+        assert "history is damaged in 2 places" in journalfs(*words, "--again").stderr
 
 
 @pytest.mark.long
