@@ -86,6 +86,7 @@ def test_content_is_read_on_while_python_is_busy(mount_fake: MountFake) -> None:
     try:
         buffer = mmap.mmap(-1, PAGE)
         assert os.preadv(descriptor, [buffer], 0) == PAGE
+        before = counts(mounted)["read"]
         mounted.tell("busy", BUSY_S)
         begun = time.monotonic()
         for page in range(1, 5):
@@ -95,7 +96,7 @@ def test_content_is_read_on_while_python_is_busy(mount_fake: MountFake) -> None:
     finally:
         os.close(descriptor)
     found = counts(mounted)
-    assert found["read"] == 4
+    assert found["read"] - before == 4
     assert found["by_spare"] >= 1
 
 
