@@ -442,7 +442,8 @@ static int wait_here(int trio_fd, int64_t timeout_ns, int burst) {
         eventfd_t rung;
         if (found && all[2].revents) eventfd_read(reader.event, &rung); /* it is queued */
         now = front_now_ns();
-        if (now >= deadline) return JFS_FRONT_TIME; /* also while requests keep coming that are answered here */
+        /* Also while requests keep coming that are answered here. */
+        if (now >= deadline) return is_queued() ? JFS_FRONT_REQUEST : JFS_FRONT_TIME;
     }
 }
 

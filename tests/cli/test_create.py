@@ -49,7 +49,7 @@ def test_it_can_be_opened_and_is_empty(tmp_path: Path, journal_type: str) -> Non
     store = tmp_path / "store"
     assert journalfs("create", "--bare", store, "--journal-type", journal_type).returncode == 0
     opened = open_store(store, clock=FakeClock(), index=False)
-    assert opened.addresses() == []
+    assert not opened.addresses()
     opened.close()
     assert locate_store(store).journal_dir == store / "journal"
     assert sizes(store / "journal") == [10_485_760] * 2
