@@ -94,7 +94,9 @@ class Model:
             return
         if transaction.ended_at is not None:
             return
-        (prepared,) = [one for one in found.prepared if one.tx_id == number]
+        those = [one for one in found.prepared if one.tx_id == number]
+        assert len(those) == 1, f"transaction {number} was prepared durably, and is there {len(those)} times"
+        (prepared,) = those
         kept = [(one.record_id, one.body) for one in prepared.operations]
         assert kept == [(c.record_id, c.body) for c in transaction.changes if c.body is not None]
         assert [i for i, _ in prepared.deletes] == [
