@@ -206,7 +206,8 @@ async def chosen_of(store: HistoryStore, asked: Asked, replayed: Replayed) -> li
     found: list[Chosen] = []
     seen: set[int] = set()
     replayed.undecided += store.loader.undecided
-    replayed.unread.update((Path(one.file).name, one.offset) for one in store.core.damage())
+    damage = await offload(store.core.damage)
+    replayed.unread.update((Path(one.file).name, one.offset) for one in damage)
     for queue in store.queues():
         path = (queue.model.address, queue.name)
         replayed.looked_at.add(path)
