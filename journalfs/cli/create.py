@@ -39,21 +39,23 @@ def create(*, store: Path, journal_type: str | None, assignments: tuple[str, ...
     create` sets it up.
     """
     from journalfs.clock import SystemClock  # noqa: PLC0415 - these take longer than the help text
-    from journalfs.config.database import database_named  # noqa: PLC0415
+    from journalfs.config.database import DatabaseStore  # noqa: PLC0415
     from journalfs.store.creating import create_store  # noqa: PLC0415
 
     given = ([f"journal-type={journal_type}"] if journal_type else []) + list(assignments)
     own, addresses = _settings(given)
-    database = database_named(store)
-    if database is not None:
+    try:
+        made = create_store(store, own, SystemClock(), warn=_warn, addresses=addresses, bare=bare)
+    except DatabaseStore as found:
         from journalfs.store.write.tables import create_tables  # noqa: PLC0415
 
         if own:
-            raise WrongCall(f"--set {next(iter(own))}: a database has no file for settings of a store")
-        create_tables(database, addresses, SystemClock(), bare=bare)
-        say(f"{database.shown}: an empty store")
+            raise WrongCall(
+                f"--set {next(iter(own))}: a database has no file for settings of a store"
+            ) from None
+        create_tables(found.settings, addresses, SystemClock(), bare=bare)
+        say(f"{found.settings.shown}: an empty store")
         return
-    made = create_store(store, own, SystemClock(), warn=_warn, addresses=addresses, bare=bare)
     size = made.settings.file_size_bytes
     say(
         f"{made.layout.root}: an empty store, {made.kind}, journal files of {size} bytes, node {made.node_id}"

@@ -72,6 +72,8 @@ class DatabaseSettings:
     """`data-source-properties`."""
     config: Path | None = None
     """The broker.xml that says so."""
+    own: Path | None = None
+    """The journalfs.toml that overrules it."""
 
     @property
     def dialect(self) -> str:

@@ -11,6 +11,10 @@ from journalfs.errors import SystemFailure
 TOML_NAME: Final = "journalfs.toml"
 """Our own configuration, in a store's data directory."""
 
+CONFIGURED_BY: Final = Path("journalfs", "configured-by")
+"""In what is derived from a database: paths of the broker.xml that says its settings, and of a journalfs.toml
+that does, if any, with a zero byte between.
+"""
 
 CONFIG_VARIABLE: Final = "JOURNALFS_CONFIG"
 """In the environment: the broker's configuration, said by hand (`--config`)."""

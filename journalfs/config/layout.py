@@ -21,12 +21,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from journalfs import door
+from journalfs import door, limits
 from journalfs.config.broker_config import BrokerConfig
 from journalfs.config.broker_xml import read_broker_xml
-from journalfs.config.core_settings import value_in_force
+from journalfs.config.core_settings import RETENTION_DIRECTORY, value_in_force
 from journalfs.config.database import DatabaseStore, database_named
-from journalfs.config.files import CONFIG_VARIABLE, TOML_NAME
+from journalfs.config.files import CONFIG_VARIABLE, CONFIGURED_BY, TOML_NAME, read_beginning
 from journalfs.config.instance import Instance, find_instance, standard_properties
 from journalfs.config.older import refuse_other_journals, refuse_other_layouts
 from journalfs.config.setting_names import Value
@@ -130,15 +130,38 @@ def locate_store(
     another kind, `DatabaseStore` for one in a database, `ConfigError` for a broker.xml with mistakes,
     `SystemFailure` when a directory cannot be read.
     """
-    database = database_named(path)
-    if database is not None:
-        raise DatabaseStore(database)
+    refuse_database(path, environment)
     given = Path(os.path.abspath(path))
     try:
         layout = _checked(given, environment)
         return _adopted(layout) if adopting else layout
     except OSError as error:
         raise SystemFailure.from_os(error, _refused_at(error, given), doing="look for a store") from error
+
+
+def refuse_database(path: Path | str, environment: Mapping[str, str] | None = None) -> None:
+    """Raise `DatabaseStore` for a URL: a configuration that was said by hand has the settings, and the names
+    of tables.
+    """
+    database = database_named(path)
+    if database is None:
+        return
+    chosen = _chosen(environment)
+    found = None if chosen is None else _configuration_of(chosen, environment)
+    if found is not None:
+        config = _read(found, environment)
+        said = config.database or replace(database, config=config.file)
+        user, password = (None, None) if "@" in database.url else (said.user, said.password)
+        database = replace(said, url=database.url, jdbc_url=database.jdbc_url, user=user, password=password)
+    raise DatabaseStore(database)
+
+
+def _refuse_of_database(layout: StoreLayout) -> None:
+    """Raise `DatabaseStore` where the configuration keeps the store in one."""
+    database = None if layout.config is None else layout.config.database
+    if database is not None and layout.not_kept_by is None:
+        own = layout.root / TOML_NAME
+        raise DatabaseStore(replace(database, own=own if own.is_file() else None))
 
 
 def _refused_at(error: OSError, given: Path) -> Path:
@@ -164,8 +187,7 @@ def _checked(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
             raise NotAStore(given, "a store is mounted here", give="the path of that store, after umount")
         raise NotAStore(given, "no message store here", looked_for=_LOOKED_FOR)
     layout = _entered(_with_own_settings(_with_odd_files_named(layout, given)))
-    if layout.config is not None and layout.config.database is not None:
-        raise DatabaseStore(layout.config.database)
+    _refuse_of_database(layout)
     refuse_other_layouts(layout.root)
     refuse_other_journals(layout.journal_dir, layout.bindings_dir)
     if (
@@ -211,8 +233,7 @@ def _planned(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
     else:
         layout = _usual(given, journal=given / "journal", bindings=given / "bindings")
     layout = _entered(_with_own_settings(layout))
-    if layout.config is not None and layout.config.database is not None:
-        raise DatabaseStore(layout.config.database)
+    _refuse_of_database(layout)
     if _has_journal(layout.journal_dir) or _has_bindings(layout.bindings_dir):
         raise WrongCall(f"{layout.root}: there is a store already")
     refuse_other_layouts(layout.root)
@@ -250,7 +271,7 @@ def _in_place(given: Path, environment: Mapping[str, str] | None) -> StoreLayout
         return None
     for data in (given, given / "data"):
         if _is_data_directory(data):
-            return _data_directory(data, environment)
+            return _derived(data, environment) or _data_directory(data, environment)
     if _has_journal(given) or _has_bindings(given):
         # The journal of a whole data directory means that store; alone, it is a journal without the rest.
         if _is_data_directory(given.parent) and given.name in ("journal", "bindings"):
@@ -382,6 +403,26 @@ def _data_directory(data: Path, environment: Mapping[str, str] | None) -> StoreL
         return _usual(data, journal=data / "journal", bindings=data / "bindings", config=config)
     reason = f"{found.configuration}: not used, because its store is {layout.root}, not {data}"
     return _with_warning(usual, reason)
+
+
+def _derived(data: Path, environment: Mapping[str, str] | None) -> StoreLayout | None:
+    """Of what is derived from a database, where a file says which configuration that has: all but places are
+    as it says.
+    """
+    said = data / CONFIGURED_BY
+    if not said.is_file():
+        return None
+    broker_xml, *own = map(Path, os.fsdecode(read_beginning(said, limits.TOML_BYTES_MAX)).split("\0"))
+    found = _configuration_of(broker_xml, environment)
+    assert found is not None, "it is a file"
+    config = _read(found, environment)
+    for one in own:
+        from journalfs.config.journalfs_toml import read_journalfs_toml  # noqa: PLC0415 - as below
+
+        config = read_journalfs_toml(one, config)
+    core = {name: value for name, value in config.core.items() if name != RETENTION_DIRECTORY}
+    config = replace(config, database=None, core=core)
+    return _usual(data, journal=data / "journal", bindings=data / "bindings", config=config)
 
 
 def _by_configuration(config: BrokerConfig) -> StoreLayout:

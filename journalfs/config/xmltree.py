@@ -225,15 +225,6 @@ class _Included(etree.Resolver):
         return self.resolve_string(self._loader.included(url), context, base_url=url)
 
 
-def as_it_stands(path: Path) -> Any:
-    """The root of a document, in which nothing is replaced or included, within the bounds of a configuration.
-    Raises `ConfigError` with file and line, `SystemFailure` when it cannot be read.
-    """
-    root = _parsed(path, _read(path), _bare_parser())
-    _refuse_many(sum(1 for _ in root.iter()), path)
-    return root
-
-
 def _bare_parser() -> etree.XMLParser:
     return etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
 

@@ -18,7 +18,7 @@ from journalfs.config.files import TOML_NAME
 from journalfs.config.in_force import SettingsInForce
 from journalfs.config.journal_settings import JournalSettings, journal_settings
 from journalfs.config.journalfs_toml import settings_text
-from journalfs.config.layout import StoreLayout, plan_store
+from journalfs.config.layout import StoreLayout, plan_store, refuse_database
 from journalfs.config.setting_names import Value
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.links import write_durably
@@ -70,9 +70,11 @@ def create_store(
 
     `own` and `addresses` are settings for its journalfs.toml. Not `bare`, dead letters and expired messages
     have queues, those that settings name, or as `artemis create` has them. Raises `WrongCall` if something is
-    there already, `ConfigError` and `SystemFailure`; then nothing is left of the attempt.
+    there already, `DatabaseStore` where it belongs into one, `ConfigError` and `SystemFailure`; then nothing
+    is left of the attempt.
     """
     place = Path(os.path.realpath(path))
+    refuse_database(path)
     try:
         with ExitStack() as undo:
             _make_directory(place, undo)

@@ -5,32 +5,21 @@ they were.
 from __future__ import annotations
 
 import errno
+import os
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from lxml import etree
-
 from journalfs import door
 from journalfs.config.database import DatabaseSettings
-from journalfs.config.xmltree import as_it_stands
+from journalfs.config.files import CONFIGURED_BY
 from journalfs.errors import SystemFailure
 from journalfs.older.derived import DerivedStore
 from journalfs.older.reading import DATABASE, deriving, keep, make_derived
 from journalfs.tables.database import Database
 from journalfs.tables.following import RewrittenError
 from journalfs.tables.reading import TablesReading
-
-_INCLUDE: Final = "{http://www.w3.org/2001/XInclude}include"
-_DIRECTORIES: Final = {
-    "journal-directory": "journal",
-    "bindings-directory": "bindings",
-    "paging-directory": "paging",
-    "large-messages-directory": "large-messages",
-    "node-manager-lock-directory": "journal",
-    "journal-retention-directory": None,
-}
 
 
 class DerivedTables:
@@ -89,20 +78,6 @@ def derive_into(
         place, fill, lambda _: None, kind=DATABASE, found=found, source=settings.shown, identity=identity
     )
     if settings.config is not None:
-        door.write(place / "broker.xml", as_file_store(settings.config))
+        files = (os.fsencode(one) for one in (settings.config, settings.own) if one is not None)
+        door.write(place / CONFIGURED_BY, b"\0".join(files))
     return readings[0]
-
-
-def as_file_store(config: Path) -> bytes:
-    """A broker.xml as of a store in files that lies beside it. Raises `ConfigError`, `SystemFailure`."""
-    root = as_it_stands(config)
-    for include in root.iter(_INCLUDE):
-        include.set("href", str(config.parent / include.get("href", "")))
-    core = next(one for one in root.iter() if one.tag.rpartition("}")[2] == "core")
-    for child in list(core):
-        if child.tag.rpartition("}")[2] in ("store", *_DIRECTORIES):
-            core.remove(child)
-    for name, directory in _DIRECTORIES.items():
-        if directory is not None:
-            etree.SubElement(core, core.tag[: -len("core")] + name).text = directory
-    return etree.tostring(root)

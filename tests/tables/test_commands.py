@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.running import journalfs, objects
 from tests.mounting import mounted_for_writing
+from tests.tables.instances import instance_at
 
 
 @pytest.mark.rule("S-220")
@@ -46,3 +47,33 @@ def test_a_password_is_shown_nowhere(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "postgresql+psycopg://me@127.0.0.1:1/none: cannot read the store" in done.stderr
     assert "secret" not in done.stderr + done.stdout
+
+
+@pytest.mark.mount
+def test_settings_of_addresses_come_from_where_a_broker_has_them(tmp_path: Path) -> None:
+    """An instance that never ran is made; its configuration holds; said by hand, for a URL as well."""
+    instance, url = tmp_path / "instance", f"sqlite:///{tmp_path}/orders.db"
+    etc, data = instance / "etc", instance / "data"
+    etc.mkdir(parents=True)
+    config = instance_at(etc, url) / "broker.xml"
+    setting = "<max-delivery-attempts>7</max-delivery-attempts>"
+    said = f'<address-settings><address-setting match="#">{setting}</address-setting></address-settings>'
+    config.write_text(config.read_text().replace("</core>", f"{said}</core>"))
+    assert journalfs("create", instance).returncode == 0
+    assert "there is a store already" in journalfs("create", "--config", config, url).stderr
+
+    def attempts(store: Path, *options: str) -> str:
+        with mounted_for_writing(store, tmp_path / "mnt", *options) as mount:
+            (mount.path / "orders").mkdir(exist_ok=True)
+            text = (mount.path / "orders" / ".settings").read_text()
+        return next(line for line in text.splitlines() if line.startswith("max-delivery-attempts"))
+
+    by_xml = "max-delivery-attempts = 7  # attempts, broker.xml match '#'"
+    assert attempts(instance) == attempts(Path(url), "-o", f"config={config}") == by_xml
+    (etc / "broker.properties").write_text('addressSettings."#".maxDeliveryAttempts=5\n')
+    assert "= 5  # attempts, broker.properties match '#'" in attempts(instance)
+    data.mkdir()
+    (data / "journalfs.toml").write_text('[address-settings."#"]\nmax-delivery-attempts = 3\n')
+    assert "= 3  # attempts, journalfs.toml match '#'" in attempts(instance)
+    listed = journalfs("ls", "--config", config, url)
+    assert (listed.returncode, listed.stderr) == (0, "")

@@ -37,7 +37,7 @@ def create_tables(
     try:
         if not is_new:
             raise WrongCall(f"{database.shown}: there is a store already")
-        if not bare:
+        if not bare and database.config is None:
             addresses = {**addresses, "#": {**WHERE_TO, **addresses.get("#", {})}}
         stored = {}
         for match, given in addresses.items():
