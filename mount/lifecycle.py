@@ -19,12 +19,12 @@ from journalfs.clock import Clock, SystemClock
 from journalfs.errors import JournalfsError, MountFailed, SystemFailure
 from journalfs.ownership import as_started
 from journalfs.store.api import REST, Store
-from journalfs_mount.context import MountContext
 from journalfs_mount.fastwait import FastWait, FastWaitUnavailableError, fuse_descriptors, is_connected
 from journalfs_mount.front import Front, FrontUnavailableError
 from journalfs_mount.limits import READ_AHEAD_KIB, WORKERS_MAX
 from journalfs_mount.loop_watch import LoopWatch
 from journalfs_mount.mountpoint import is_detached, mounted_at
+from journalfs_mount.nodes.base import MountContext
 from journalfs_mount.operations import Operations
 from journalfs_mount.options import MountOptions
 from journalfs_mount.report import MountReport

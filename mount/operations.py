@@ -40,7 +40,6 @@ from pyfuse3 import (
 from journalfs.errors import BadEnvelope
 from journalfs.store.api import REMOVER, Bytes
 from journalfs_mount.callers import EndingCaller
-from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, guarded, refuse
 from journalfs_mount.finders import Finders
 from journalfs_mount.front import WINDOW_BYTES, Front
@@ -49,12 +48,19 @@ from journalfs_mount.hot_writes import HotWrites
 from journalfs_mount.inodes import NodeTable
 from journalfs_mount.interruptions import CALLING
 from journalfs_mount.limits import HANDLES_MAX, NAME_BYTES_MAX
-from journalfs_mount.nodes.base import Directory, EmptyDirectory, Node, OpenedDirectory, OpenedFile
+from journalfs_mount.nodes.base import (
+    Directory,
+    EmptyDirectory,
+    MountContext,
+    Node,
+    OpenedDirectory,
+    OpenedFile,
+)
 from journalfs_mount.nodes.message import MessageFile
+from journalfs_mount.nodes.mounted import RootDirectory
 from journalfs_mount.nodes.part import PartFile
-from journalfs_mount.nodes.root import RootDirectory
+from journalfs_mount.nodes.queue import QueueDirectory
 from journalfs_mount.nodes.stream import Stream, StreamFile
-from journalfs_mount.nodes.view import QueueDirectory
 from journalfs_mount.nodes.written import WritingFile, WrittenFile
 from journalfs_mount.pacing import Pacing
 from journalfs_mount.proc import process_group_of

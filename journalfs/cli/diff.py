@@ -17,6 +17,7 @@ from journalfs.cli.common import GivenPlace, json_option, name_in_warnings, say,
 from journalfs.errors import EXIT_WRONG_CALL, JournalfsError, NoSuchName
 
 if TYPE_CHECKING:
+    from journalfs.store.reading import ReadingStore
     from journalfs.store.store import JournalStore
 
 EXIT_DIFFERING: Final = 1
@@ -81,7 +82,7 @@ def _compared(given: str) -> Iterator[JournalStore]:
             store.close()
 
 
-def _moment(store: JournalStore, what: str, name: str) -> JournalStore:
+def _moment(store: ReadingStore, what: str, name: str) -> JournalStore:
     import trio  # noqa: PLC0415 - as above
 
     if what == "history":

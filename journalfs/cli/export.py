@@ -82,7 +82,7 @@ def _write(path: Path, older: Older, file_format: str, file: BinaryIO) -> int:
     """How many messages are not whole in the file."""
     from journalfs.exchange.exporting import export_store  # noqa: PLC0415 - as above
     from journalfs.exchange.journals import Told  # noqa: PLC0415
-    from journalfs.store.opening import open_store  # noqa: PLC0415
+    from journalfs.store import open_store  # noqa: PLC0415
 
     store = open_store(path, kind=older.kind, derived=older.derived)
     try:

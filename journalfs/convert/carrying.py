@@ -44,9 +44,9 @@ from journalfs.older.adapters import CURRENT, adapter_for
 from journalfs.older.derived import DerivedStore
 from journalfs.older.reading import as_json, derived_from, deriving, identity_of
 from journalfs.older.writing_hornetq import HornetqStore
+from journalfs.store import open_store
 from journalfs.store.compacting import compact_store
 from journalfs.store.locks import lock_holder
-from journalfs.store.opening import open_store
 from journalfs.store.write.opening import open_for_writing
 
 PROGRESS: Final = "unfinished.json"

@@ -24,9 +24,9 @@ from journalfs.older.amq_replay import PREPARE
 from journalfs.older.amq_subscriptions import Named, subscription_of
 from journalfs.older.openwire import Destination, Transaction, XaTransaction
 from journalfs.older.openwire_core import HEADER_PREFIX
+from journalfs.store import open_store
 from journalfs.store.api import View
 from journalfs.store.envelope_message import read_envelope
-from journalfs.store.opening import open_store
 from journalfs.store.outgoing import CoreMessage
 from journalfs.store.queues import StoreQueue
 from journalfs.store.store import JournalStore

@@ -1,5 +1,5 @@
 """The store as a library: `open_store` gives addresses, queues and messages; the protocols are in `api`."""
 
-from journalfs.store.opening import open_store
+from journalfs.store.reading import open_store
 
 __all__ = ["open_store"]

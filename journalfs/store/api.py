@@ -556,10 +556,12 @@ class Store(Protocol):
     def changes(self) -> Waking: ...
 
     @property
-    def snapshots(self) -> Snapshots: ...
+    def snapshots(self) -> Snapshots | None:
+        """None for what is itself of one moment, or of a range of time."""
 
     @property
-    def history(self) -> History: ...
+    def history(self) -> History | None:
+        """The same."""
 
     def control(self) -> VirtualDirectory:
         """The tree under `.journalfs/`."""
@@ -820,6 +822,12 @@ class WritableStore(Store, Protocol):
     """A store that may be changed. Whatever returns is durable if the store's settings ask for it; whatever
     raises (`JournalfsError`, whose `errno` says which) changed nothing.
     """
+
+    @property
+    def snapshots(self) -> Snapshots: ...
+
+    @property
+    def history(self) -> History: ...
 
     def publisher(self, address: str, queue: str | None, file_name: str, patience: Patience) -> Publisher:
         """A new file in an address (`queue` is None: routed to its queues) or in one queue. The name's suffix

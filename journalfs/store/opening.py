@@ -1,4 +1,4 @@
-"""Opens a store: finds its parts, takes the index if it fits, scans otherwise."""
+"""Puts a store together: finds its parts, takes the index if it fits, scans otherwise."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from journalfs import door
-from journalfs.clock import Clock, SystemClock
+from journalfs.clock import Clock
 from journalfs.config.layout import StoreLayout
 from journalfs.config.older import ARTEMIS_1
 from journalfs.damage import Damage
 from journalfs.engine.state import LiveState
 from journalfs.engine.state_batch import adopt_parts
 from journalfs.engine.status import CoreRefused
-from journalfs.errors import IndexUnusable, OlderStore, SystemFailure
+from journalfs.errors import IndexUnusable, OlderStore
 from journalfs.format.record_types import MessageType
 from journalfs.ids import QueueId
 from journalfs.journal.left_off import LeftOff
@@ -23,7 +23,6 @@ from journalfs.large.directory import LargeDirectory
 from journalfs.large.inflated import InflatedBodies
 from journalfs.older import derived_from
 from journalfs.paging.address import PagedAddress
-from journalfs.sources import locate_readable
 from journalfs.store.absent import lost_since, missing_file_ids, missing_pages
 from journalfs.store.bindings import BindingsReader
 from journalfs.store.core import Core
@@ -43,47 +42,9 @@ from journalfs.store.locks import lock_holder
 from journalfs.store.page_parts import PageParts
 from journalfs.store.part_numbers import PartNumbers, numbers_path
 from journalfs.store.sealed_parts import SealedParts
-from journalfs.store.snapshot_folder import is_snapshot
 from journalfs.store.store import RELOADS_MAX, JournalStore
 
 StoreT = TypeVar("StoreT", bound=JournalStore)
-
-
-def open_store(
-    path: Path | str,
-    *,
-    clock: Clock | None = None,
-    index: bool | Path = True,
-    anew: bool = False,
-    kind: str | None = None,
-    derived: Path | None = None,
-    postpones: bool = False,
-) -> JournalStore:
-    """Open the store at `path` for reading: a data directory, a broker instance, or a journal directory.
-
-    Of an older store, or one in a database, what is derived from it is opened (`kind` and `derived` are as
-    `journalfs.sources.locate_readable` has them).
-
-    `index=False` neither reads nor writes one; a path says where it lies. `anew` reads all there is, and asks
-    the index only for what was there before; it is not written. `postpones`: long bodies in files are
-    measured when their queue is asked for, or by `JournalStore.measure`. Raises `NotAStore`,
-    `UnknownVersion`, `ConfigError`. Damage raises nothing: it is listed in the store's control tree and
-    counted in its status. The folder of a snapshot is opened as what it was when it was made.
-    """
-    layout, kept_up = locate_readable(path, kind=kind, derived=derived)
-    try:
-        if is_snapshot(layout.root):
-            from journalfs.store.snapshots import open_snapshot  # noqa: PLC0415 - it imports this module
-
-            return open_snapshot(layout, index=index and not anew)
-        opening = Opening(layout, clock or SystemClock(), index, anew=anew)
-        opening.postpones = postpones
-        opening.is_kept_up = kept_up is not None
-        store = opening.store(JournalStore)
-        store.kept_up = kept_up
-        return store
-    except OSError as error:
-        raise SystemFailure.from_os(error, error.filename or path, doing="read the store") from error
 
 
 MakeStore: TypeAlias = Callable[[Core, Path | None, Callable[[], JournalLoader]], StoreT]

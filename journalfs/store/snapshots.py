@@ -47,6 +47,11 @@ class SnapshotOpening(Opening):
         super().__init__(layout, StoppedClock(description.created_ms), index, ours=True)
         self._snapshot = description
 
+    @classmethod
+    def found(cls, layout: StoreLayout, *, index: bool | Path) -> SnapshotOpening:
+        """Of one that was given by its folder."""
+        return cls(layout_found(layout), read_description(layout.root), index)
+
     def _ids_of_missing_files(self) -> list[str]:
         return []  # its description names each file that it needs, and no other is in it
 
@@ -70,11 +75,6 @@ class SnapshotOpening(Opening):
         }
         core.other_damage = partial(damage_of, self.layout.root, self._snapshot)
         return core
-
-
-def open_snapshot(layout: StoreLayout, *, index: bool | Path = True) -> JournalStore:
-    """The store of a snapshot that was given by its folder. Raises what `open_store` raises."""
-    return SnapshotOpening(layout_found(layout), read_description(layout.root), index).store(JournalStore)
 
 
 class StoreSnapshot:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 from journalfs import door
 from journalfs.bindings.model import Address as AddressModel
@@ -24,7 +24,7 @@ from journalfs.journal.anomalies import references_to_unknown
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX
 from journalfs.store.absent import lost_since
-from journalfs.store.api import ByteSource, Usage, VirtualDirectory
+from journalfs.store.api import ByteSource, History, Snapshots, Usage, VirtualDirectory
 from journalfs.store.bindings import BindingsReader, BindingsStamp
 from journalfs.store.by_name import ByName
 from journalfs.store.changes import Changes
@@ -45,15 +45,20 @@ from journalfs.store.undecided import messages_not_shown
 
 if TYPE_CHECKING:
     from journalfs.sources import KeptUp
-    from journalfs.store.history import History
     from journalfs.store.reloading import Reloading
-    from journalfs.store.snapshots import Snapshots
 
 RELOADS_MAX = 8
 """Times a load starts over because a live broker compacted the journal under it; once is already rare."""
 
 MESSAGES_FREE_SHOWN = 2**31
 """Free inodes in `df -i`: a store has no such limit, and a full one would alarm whoever watches disks."""
+
+
+class Closed(Protocol):
+    def close(self) -> None: ...
+
+
+ClosedT = TypeVar("ClosedT", bound=Closed)
 
 
 class JournalStore:
@@ -90,8 +95,7 @@ class JournalStore:
         self._sealed: SealedParts | None = None
         self._disk = 0, 0, 0
         """Bytes of it, free ones, and those that users other than root may have."""
-        self._snapshots: Snapshots | None = None
-        self._history: History | None = None
+        self._closed_first: list[Closed] = []
 
     # -- what it shows ---------------------------------------------------------------------------------------
 
@@ -125,23 +129,12 @@ class JournalStore:
         return control_tree(self)
 
     @property
-    def snapshots(self) -> Snapshots:
-        if self._snapshots is None:
-            from journalfs.store.snapshots import Snapshots  # noqa: PLC0415 - few commands look at them
-
-            self._snapshots = Snapshots(self.core.layout)
-        return self._snapshots
+    def snapshots(self) -> Snapshots | None:
+        return None
 
     @property
-    def history(self) -> History:
-        if self._history is None:
-            self._history = self._made_history()
-        return self._history
-
-    def _made_history(self) -> History:
-        from journalfs.store.history import History  # noqa: PLC0415 - few commands look at it
-
-        return History(self.core.layout, self.core.clock)
+    def history(self) -> History | None:
+        return None
 
     def user_limits(self) -> Mapping[str, int]:
         value = self.core.layout.value_in_force
@@ -683,6 +676,11 @@ class JournalStore:
         """What was just read from the index need not be written again, unless there is more to say by now."""
         self._written, self._ledger = description, ledger
 
+    def closed_with_it(self, part: ClosedT) -> ClosedT:
+        """Have something of the store closed before it."""
+        self._closed_first.append(part)
+        return part
+
     def discard(self) -> None:
         """Close what is no more: nothing of it is kept."""
         if self._sealed is not None:
@@ -693,10 +691,8 @@ class JournalStore:
     def close(self) -> None:
         if self.kept_up is not None:
             self.kept_up.close()
-        if self._snapshots is not None:
-            self._snapshots.close()
-        if self._history is not None:
-            self._history.close()
+        for part in self._closed_first:
+            part.close()
         try:
             if len(self._addresses) and not self._is_gone():
                 self._seal(self.queues())  # what was listed as a tail has its name after this, too

@@ -15,11 +15,10 @@ from typing import ClassVar
 from urllib.parse import unquote
 
 from journalfs.errors import JournalfsError, WrongCall
-from journalfs.store.api import Snapshot
-from journalfs_mount.context import MountContext
+from journalfs.store.api import History, Snapshot
 from journalfs_mount.names import REPLAY_NAME
 from journalfs_mount.nodes.asking import AnsweringFile
-from journalfs_mount.nodes.base import Directory, Entry, Node
+from journalfs_mount.nodes.base import Directory, Entry, MountContext, Node
 from journalfs_mount.nodes.snapshots import SnapshotDirectory
 from journalfs_mount.refusals import Refused
 
@@ -29,29 +28,29 @@ _STAYS = "what was sent is history: settings say how long it is kept (journal-re
 class HistoryDirectory(Directory):
     """All ranges."""
 
-    __slots__ = ("_days",)
+    __slots__ = ("_days", "_history")
 
     opens: ClassVar[bool] = True
 
-    def __init__(self, context: MountContext, parent_inode: int) -> None:
+    def __init__(self, context: MountContext, parent_inode: int, history: History) -> None:
         super().__init__(context, parent_inode)
+        self._history = history
         self._days: Sequence[str] = ()
 
     async def open_up(self) -> None:
-        self._days = await self.context.store.history.days()
+        self._days = await self._history.days()
 
     def mtime_ns(self) -> int:
-        return self.context.store.history.mtime_ns
+        return self._history.mtime_ns
 
     def find(self, name: bytes) -> Node | None:
         if name == REPLAY_NAME and not self.context.read_only:
-            replay = self.context.changing().history.replay
-            return self.enter(name, partial(AnsweringFile, self.context, replay))
+            return self.enter(name, partial(AnsweringFile, self.context, self._history.replay))
         text = unquote(os.fsdecode(name))
         if text.startswith(".") and not text.startswith(".."):
             return None
         try:
-            found = self.context.store.history.named(text)
+            found = self._history.named(text)
         except WrongCall:
             return None
         return self.enter(name, partial(RangeDirectory, self.context, self.inode, found))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyfuse3 import EntryAttributes, FileNameT, FUSEError, ReaddirToken, readdir_reply
 
 from journalfs.ids import Inode, MessageId
 from journalfs.store.api import Listing, Message, Permissions, QueuePath, View
-from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, no_such_name
 from journalfs_mount.inodes import message_inode, message_of
 from journalfs_mount.names import MESSAGES_DIRECTORY, encode_name, parse_message_name
@@ -18,17 +17,15 @@ from journalfs_mount.nodes.base import (
     DOTS,
     Directory,
     Entry,
+    FrozenEntries,
+    MountContext,
     Node,
     OpenedFile,
     Selection,
-    Snapshot,
     move_messages,
     reply_dots,
 )
-
-if TYPE_CHECKING:
-    from journalfs_mount.nodes.view import ViewDirectory
-
+from journalfs_mount.nodes.view import ViewDirectory
 
 _OF_QUEUES: Final = frozenset({"user.journalfs.deliveryCount", "user.journalfs.scheduledTime"})
 """Attributes of a message that a queue gives it, and that may be taken away: then they are 0."""
@@ -176,7 +173,7 @@ class MessagesDirectory(Directory):
         ids = ((listing.name(place), listing.message_id(place)) for place in range(len(listing)))
         return [(name, partial(self.message_node, message_id)) for name, message_id in ids]
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> FrozenEntries:
         return MessageSnapshot(self, self._view_directory.view().listing(), self.slot())
 
     def left_count(self) -> int:
@@ -194,7 +191,7 @@ class MessagesDirectory(Directory):
             return MessageFile.of_inode(self.context, inode)
         # One number for all views of the queue, hence the key below the queue and not below this directory.
         queue_node = directory.queue_directory()
-        make = partial(MessageFile, self.context, queue_node.address_name, queue_node.queue_name, message_id)
+        make = partial(MessageFile, self.context, *directory.queue_path(), message_id)
         node = queue_node.enter(b"%d" % message_id, make, b"message")
         assert isinstance(node, MessageFile)
         return node

@@ -6,22 +6,19 @@ import errno
 import os
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from pyfuse3 import EntryAttributes, SetattrFields
 
 from journalfs.ids import MessageId
 from journalfs.store.api import Part
-from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, refuse
 from journalfs_mount.names import ALL_NAME, TAIL_NAME
-from journalfs_mount.nodes.base import Directory, Node, OpenedFile, Selection, move_messages
+from journalfs_mount.nodes.base import Directory, MountContext, Node, OpenedFile, Selection, move_messages
 from journalfs_mount.nodes.tail import TailSource
+from journalfs_mount.nodes.view import ViewDirectory
 from journalfs_mount.nodes.written import NOT_EMPTIED, Target, WritingFile
 from journalfs_mount.refusals import COMES_BACK, Refused
-
-if TYPE_CHECKING:
-    from journalfs_mount.nodes.view import ViewDirectory
 
 _PART_IS_THERE: Final = (
     "a part of this name is there already, and parts do not change: write under a new name; all messages of "

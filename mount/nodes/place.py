@@ -12,12 +12,11 @@ from pyfuse3 import EntryAttributes, SetattrFields
 from journalfs import door
 from journalfs.errors import JournalfsError
 from journalfs.store.api import Permissions
-from journalfs_mount.context import WAS_REMOVED
 from journalfs_mount.interruptions import CALLING, RenamersPatience
 from journalfs_mount.makers import JOB_DIRECTORY, is_left, note_maker
 from journalfs_mount.names import SETTINGS_NAME, TAIL_NAME, is_reserved, is_tail_name
-from journalfs_mount.nodes.base import Directory, Node, OpenedFile
-from journalfs_mount.nodes.staged import Staged, StagedFolder
+from journalfs_mount.nodes.base import WAS_REMOVED, Directory, Node, OpenedFile
+from journalfs_mount.nodes.staged import Publishing, Staged, StagedFolder
 from journalfs_mount.nodes.written import Target, WrittenFile, written_file
 from journalfs_mount.refusals import COMES_BACK, Refused
 from journalfs_mount.shares import MAKER
@@ -52,7 +51,7 @@ _KEEP_NAMES = (
 )
 
 
-class Place(Directory):
+class Place(Publishing):
     """What is written under a plain name is published, what is written under another is staged beside it."""
 
     __slots__ = ()

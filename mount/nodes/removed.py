@@ -14,11 +14,10 @@ from pyfuse3 import EntryAttributes
 
 from journalfs.errors import JournalfsError
 from journalfs.store.api import OWNER_ALONE, Removed
-from journalfs_mount.context import MountContext
 from journalfs_mount.names import CONTROL_DIRECTORY, STATUS_NAME, UNDO_NAME
 from journalfs_mount.nodes.asking import AnsweringFile
-from journalfs_mount.nodes.base import Directory, Node, OpenedFile
-from journalfs_mount.nodes.root import RootDirectory
+from journalfs_mount.nodes.base import Directory, MountContext, Node, OpenedFile
+from journalfs_mount.nodes.root import StoreDirectory
 from journalfs_mount.nodes.virtual import VirtualFileNode
 from journalfs_mount.refusals import Refused
 from journalfs_mount.report import RenderedFile, json_text
@@ -27,7 +26,7 @@ DIGITS_MAX: Final = 20
 _ASKED: Final = "it takes `last`, or `since` and a time in milliseconds since 1970; before them `dry-run`"
 
 
-class RemovedDirectory(RootDirectory):
+class RemovedDirectory(StoreDirectory):
     """The root of what was removed, as it is when somebody looks."""
 
     __slots__ = ("_failure", "_mount", "_removed")

@@ -1,27 +1,43 @@
-"""The root: one directory for each address, and `.journalfs`, which is reached by name and not listed."""
+"""The root of a store: one directory for each address, and `.journalfs`, which is reached by name and not
+listed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import ClassVar
 
-from journalfs.store.api import Address
-from journalfs_mount.context import MountContext
+from journalfs.store.api import OWNER_ALONE, Address, Permissions
 from journalfs_mount.inodes import ROOT
 from journalfs_mount.names import CONTROL_DIRECTORY, encode_name
 from journalfs_mount.naming import find_named, new_name
 from journalfs_mount.nodes.address import AddressDirectory
-from journalfs_mount.nodes.base import Entry, MadeEntries, Node
+from journalfs_mount.nodes.base import Entry, MadeEntries, MountContext, Node
 from journalfs_mount.nodes.place import Place
+from journalfs_mount.nodes.virtual import VirtualDirectoryNode
 from journalfs_mount.nodes.written import Target
 from journalfs_mount.report import ControlDirectory
 from journalfs_mount.staging import PlaceName
 
 
-class RootDirectory(Place):
-    """The mount's root."""
+class ControlNode(VirtualDirectoryNode):
+    """`.journalfs/`: what the store makes up."""
+
+    __slots__ = ()
+    private: ClassVar[bool] = True
+
+    def permissions(self) -> Permissions | None:
+        """What is here is of all addresses: nobody gets at it whom one of them keeps out."""
+        return OWNER_ALONE if self.context.kept_permissions else None
+
+
+class StoreDirectory(Place):
+    """The root of a store: the mount's, a snapshot's, or of what was removed."""
 
     __slots__ = ("_control",)
+
+    control_type: ClassVar[type[ControlNode]] = ControlNode
 
     def __init__(self, context: MountContext, parent_inode: int = ROOT) -> None:
         super().__init__(context, parent_inode)
@@ -51,11 +67,9 @@ class RootDirectory(Place):
         return None if address is None else self._address(address)
 
     def _made_control(self) -> Node:
-        from journalfs_mount.nodes.snapshots import ControlNode  # noqa: PLC0415  (it imports this)
-
         if self._control is None:
             self._control = ControlDirectory(self.context.store.control(), self.context.report)
-        return ControlNode(self.context, self.inode, lambda: self._control)
+        return self.control_type(self.context, self.inode, lambda: self._control)
 
     def entries(self) -> Sequence[Entry]:
         return MadeEntries(self.context.store.addresses(), self._entry)

@@ -14,24 +14,13 @@ from typing import ClassVar
 from pyfuse3 import EntryAttributes
 
 from journalfs.errors import JournalfsError
-from journalfs.store.api import OWNER_ALONE, Permissions, Snapshot, VirtualDirectory, VirtualFile
+from journalfs.store.api import Snapshot, Snapshots
 from journalfs_mount.caching import SELDOM_S
-from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone
-from journalfs_mount.names import (
-    HISTORY_DIRECTORY,
-    REMOVED_DIRECTORY,
-    SNAPSHOTS_DIRECTORY,
-    STATUS_NAME,
-    TRANSACTIONS_DIRECTORY,
-    encode_name,
-)
+from journalfs_mount.names import STATUS_NAME, encode_name
 from journalfs_mount.naming import find_named, new_name
-from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile
-from journalfs_mount.nodes.removed import RemovedDirectory
-from journalfs_mount.nodes.root import RootDirectory
-from journalfs_mount.nodes.transactions import TransactionsDirectory
-from journalfs_mount.nodes.virtual import VirtualDirectoryNode
+from journalfs_mount.nodes.base import Directory, Entry, MountContext, Node, OpenedFile
+from journalfs_mount.nodes.root import StoreDirectory
 from journalfs_mount.refusals import Refused
 from journalfs_mount.report import TextSource, json_text
 
@@ -41,75 +30,34 @@ _KEEPS_NAME = (
 )
 
 
-class ControlNode(VirtualDirectoryNode):
-    """`.journalfs/`: what the store makes up, its snapshots, of which a snapshot has none, and what was
-    removed.
-    """
-
-    __slots__ = ()
-    private: ClassVar[bool] = True
-
-    def permissions(self) -> Permissions | None:
-        """What is here is of all addresses: nobody gets at it whom one of them keeps out."""
-        return OWNER_ALONE if self.context.kept_permissions else None
-
-    def find(self, name: bytes) -> Node | None:
-        if name == SNAPSHOTS_DIRECTORY and not self.context.fixed:
-            return self.enter(name, partial(SnapshotsDirectory, self.context, self.inode))
-        if name == HISTORY_DIRECTORY and self._has_history():
-            from journalfs_mount.nodes.history import HistoryDirectory  # noqa: PLC0415  (it imports this)
-
-            return self.enter(name, partial(HistoryDirectory, self.context, self.inode))
-        removed = self.context.removed
-        if name == REMOVED_DIRECTORY and removed is not None:
-            return self.enter(name, partial(RemovedDirectory, self.context, self.inode, removed))
-        return super().find(name)
-
-    def _has_history(self) -> bool:
-        return not self.context.fixed and bool(self.context.store.history)
-
-    def _node(self, name: bytes, found: VirtualDirectory | VirtualFile) -> Node:
-        if name != TRANSACTIONS_DIRECTORY or self.context.read_only:
-            return super()._node(name, found)
-        find = partial(self._child, name.decode())
-        return self.enter(name, partial(TransactionsDirectory, self.context, self.inode, find))
-
-    def entries(self) -> Sequence[Entry]:
-        entries = list(super().entries())
-        if not self.context.fixed:
-            entries.append((SNAPSHOTS_DIRECTORY, partial(self.child, SNAPSHOTS_DIRECTORY)))
-        if self._has_history():
-            entries.append((HISTORY_DIRECTORY, partial(self.child, HISTORY_DIRECTORY)))
-        if self.context.removed is not None:
-            entries.append((REMOVED_DIRECTORY, partial(self.child, REMOVED_DIRECTORY)))
-        return entries
-
-
 class SnapshotsDirectory(Directory):
     """All snapshots of the store."""
 
-    __slots__ = ()
+    __slots__ = ("_snapshots",)
+
+    def __init__(self, context: MountContext, parent_inode: int, snapshots: Snapshots) -> None:
+        super().__init__(context, parent_inode)
+        self._snapshots = snapshots
 
     async def remove_directory(self) -> None:
         why = "this directory always stays; snapshots that were removed from it are gone"
         raise Refused(errno.EPERM, why)
 
     def mtime_ns(self) -> int:
-        return self.context.store.snapshots.mtime_ns
+        return self._snapshots.mtime_ns
 
     def find(self, name: bytes) -> Node | None:
         if name == STATUS_NAME:
             return self.enter(name, partial(MeasuredFile, self.context, self._status, self.mtime_ns))
-        snapshots = self.context.store.snapshots
-        snapshot = find_named(name, snapshots.named, snapshots.all)
+        snapshot = find_named(name, self._snapshots.named, self._snapshots.all)
         return None if snapshot is None else self._node(snapshot)
 
     def entries(self) -> Sequence[Entry]:
-        snapshots = self.context.store.snapshots.all()
+        snapshots = self._snapshots.all()
         return [(encode_name(snapshot.name), partial(self._node, snapshot)) for snapshot in snapshots]
 
     async def _status(self) -> Mapping[str, object]:
-        return await self.context.store.snapshots.status()
+        return await self._snapshots.status()
 
     async def make_directory(self, name: bytes, mode: int) -> Node:
         await self.context.changing().snapshots.create(new_name(name))
@@ -120,7 +68,7 @@ class SnapshotsDirectory(Directory):
         return self.enter(encode_name(snapshot.name), make, snapshot.identity.encode())
 
 
-class SnapshotDirectory(RootDirectory):
+class SnapshotDirectory(StoreDirectory):
     """One snapshot: the root of what was there when it was made."""
 
     __slots__ = ("_failure", "_mount", "_snapshot")

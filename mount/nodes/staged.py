@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -22,10 +23,9 @@ from pyfuse3 import EntryAttributes, SetattrFields
 from journalfs import door
 from journalfs.ids import Inode
 from journalfs.store.api import Bytes, Permissions
-from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, refuse
 from journalfs_mount.inodes import node_key
-from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile
+from journalfs_mount.nodes.base import Directory, Entry, MountContext, Node, OpenedFile
 from journalfs_mount.refusals import Refused
 from journalfs_mount.shares import MAKER, OWNER
 from journalfs_mount.staged_room import ENTRY_BYTES
@@ -167,6 +167,13 @@ class StagedFolder:
         return node
 
 
+class Publishing(Directory):
+    """A directory in which what is staged gets a name, and by that may be published."""
+
+    @abstractmethod
+    async def receive(self, staged: Staged, name: bytes) -> None: ...
+
+
 class Staged(Node):
     """What files and directories have in common. `folder` and `name` follow renames."""
 
@@ -290,6 +297,8 @@ class Staged(Node):
         return files_below(self.real_path())
 
     async def move(self, target: Directory, name: bytes) -> None:
+        if not isinstance(target, Publishing):
+            raise Refused(errno.EPERM, "messages are published in an address or a queue")
         await target.receive(self, name)
 
     def _change(self, wanted: EntryAttributes, fields: SetattrFields, own: int) -> None:
@@ -365,7 +374,7 @@ class StagedFile(Staged):
             require_unpublished(self.context, path)
 
 
-class StagedDirectory(Directory, Staged):
+class StagedDirectory(Publishing, Staged):
     """A staged directory. What is in it is staged, whatever its name."""
 
     def __init__(self, context: MountContext, folder: StagedFolder, name: bytes) -> None:
@@ -431,9 +440,6 @@ class StagedDirectory(Directory, Staged):
 
     async def receive(self, staged: Staged, name: bytes) -> None:
         self.inside().adopt(staged, name)
-
-    async def move(self, target: Directory, name: bytes) -> None:
-        await target.receive(self, name)
 
 
 def _above(folder: StagedFolder) -> tuple[StagedFolder, list[bytes]]:

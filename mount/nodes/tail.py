@@ -8,14 +8,12 @@ does with a file that became shorter, shows the tail as it is by then.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyfuse3 import FUSEError
 
 from journalfs.store.api import Bytes, ByteSource, View
-
-if TYPE_CHECKING:
-    from journalfs_mount.nodes.view import ViewDirectory
+from journalfs_mount.nodes.view import ViewDirectory
 
 COMPARED_BYTES: Final = 4_096
 """How much of the end must stand where it stood. A line names its message and lines only ever move forwards,

@@ -31,7 +31,6 @@ from journalfs.store.api import (
     VirtualDirectory,
     VirtualFile,
 )
-from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, no_such_name, refuse
 from journalfs_mount.interruptions import RenamersPatience
 from journalfs_mount.names import (
@@ -43,8 +42,8 @@ from journalfs_mount.names import (
     parse_message_name,
 )
 from journalfs_mount.naming import find_named, new_name
-from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile
-from journalfs_mount.nodes.staged import Staged, StagedDirectory, StagedFolder
+from journalfs_mount.nodes.base import Directory, Entry, MountContext, Node, OpenedFile
+from journalfs_mount.nodes.staged import Publishing, Staged, StagedDirectory, StagedFolder
 from journalfs_mount.nodes.virtual import Found, VirtualDirectoryNode, VirtualFileNode
 from journalfs_mount.refusals import Refused
 from journalfs_mount.report import RenderedFile, json_lines, json_text
@@ -345,7 +344,7 @@ class DraftDirectory(Directory):
             raise gone()
 
 
-class DraftPlace(Directory):
+class DraftPlace(Publishing):
     """An address or a queue within a transaction: what is written here waits for its end."""
 
     __slots__ = ("address_name", "of")

@@ -1,65 +1,19 @@
-"""Directories that show a view: a queue, the messages in one of its states, or what a selector leaves.
-
-All of them offer the same names. Listed are only the parts and the tails, which together hold every message
-once: `grep -r` and `cp -r` must neither read anything twice nor wander into what can be reached by name
-beside them.
-"""
+"""A directory that shows a view: a queue, the messages in one of its states, or what a selector leaves."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import ClassVar
 
-from journalfs.ids import MessageId
 from journalfs.store.api import Part, Queue, QueuePath, View
-from journalfs_mount.context import MountContext
-from journalfs_mount.names import (
-    ALL_NAME,
-    BY_ORIGIN_DIRECTORY,
-    BY_REASON_DIRECTORY,
-    DELIVERING_DIRECTORY,
-    EXPIRED_DIRECTORY,
-    FAILED_DIRECTORY,
-    FOLLOW_NAME,
-    MESSAGES_DIRECTORY,
-    REDRIVE_DIRECTORY,
-    SCHEDULED_DIRECTORY,
-    SETTINGS_NAME,
-    STATUS_NAME,
-    TAIL_NAME,
-    TAKE_NAME,
-    WHERE_DIRECTORY,
-    encode_name,
-    format_part_name,
-    is_tail_name,
-    parse_part_name,
-)
-from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile, Selection, move_messages
-from journalfs_mount.nodes.message import MessagesDirectory
-from journalfs_mount.nodes.part import AllFile, PartFile, TailFile, part_version
-from journalfs_mount.nodes.place import Place
-from journalfs_mount.nodes.settings import SettingsFile
-from journalfs_mount.nodes.stream import FollowFile, StreamFile, TakeFile
-from journalfs_mount.nodes.virtual import VirtualFileNode
-from journalfs_mount.nodes.written import Target
-from journalfs_mount.report import RenderedFile, json_text
-from journalfs_mount.staging import PlaceName
-
-_STREAMS: dict[bytes, type[StreamFile]] = {FOLLOW_NAME: FollowFile, TAKE_NAME: TakeFile}
-_STATES: dict[bytes, Callable[[Queue], View]] = {
-    SCHEDULED_DIRECTORY: lambda queue: queue.scheduled(),
-    DELIVERING_DIRECTORY: lambda queue: queue.delivering(),
-    FAILED_DIRECTORY: lambda queue: queue.failed(),
-    EXPIRED_DIRECTORY: lambda queue: queue.expired(),
-}
-_FIXED_NAMES: dict[type[Directory], frozenset[bytes]] = {}
+from journalfs_mount.names import format_part_name, parse_part_name
+from journalfs_mount.nodes.base import Directory, MountContext, Selection
 
 
 class ViewDirectory(Directory):
-    """What queues, states and selections share."""
+    """What files and directories in one need of it."""
 
     __slots__ = ("address_name",)
 
@@ -86,8 +40,12 @@ class ViewDirectory(Directory):
         """The view as the store has it now. ESTALE when its queue went."""
 
     @abstractmethod
-    def queue_directory(self) -> QueueDirectory:
+    def queue_directory(self) -> Directory:
         """The directory of the queue that the view is of."""
+
+    @abstractmethod
+    def queue_path(self) -> QueuePath:
+        """Names of the queue's address and of the queue."""
 
     def selectors(self) -> Sequence[str] | None:
         """What a message of the queue must satisfy to be in the view; None for views that are no selection of
@@ -96,82 +54,13 @@ class ViewDirectory(Directory):
         return None
 
     def queue(self) -> Queue:
-        return self.queue_directory().queue()
-
-    def queue_path(self) -> QueuePath:
-        """Names of the queue's address and of the queue."""
-        queue = self.queue_directory()
-        return queue.address_name, queue.queue_name
+        return self.context.queue(*self.queue_path())
 
     def mtime_ns(self) -> int:
         return self.view().mtime_ns
 
     def concerns(self, address_name: str) -> bool:
         return self.address_name == address_name
-
-    async def move(self, target: Directory, name: bytes) -> None:
-        """All that is in it goes back to where it came from."""
-        if not target.redrives:
-            await super().move(target, name)
-
-        def ids() -> Sequence[MessageId]:
-            return self.view().message_ids(ALL_NAME.decode())
-
-        await move_messages(self.context, self.queue_path(), ids, target)
-
-    def find(self, name: bytes) -> Node | None:
-        if (part := parse_part_name(name)) is not None:
-            tail = self._tail(name) if part.is_tail else None
-            became = self.became(name) if tail is None else None
-            return tail if became is None else self._part(became)
-        if name in _STREAMS and self.selectors() is not None and not self.context.fixed:
-            return self.enter(name, partial(_STREAMS[name], self.context, self))
-        if name not in self._fixed_names():
-            return None
-        return self.enter(name, self.named_children()[name])
-
-    def _fixed_names(self) -> frozenset[bytes]:
-        """The keys of `named_children`, which are the same for all directories of a class. Most names looked
-        up are none of them: Spark asks for a checksum file beside every part.
-        """
-        kind = type(self)
-        if kind not in _FIXED_NAMES:
-            _FIXED_NAMES[kind] = frozenset(self.named_children())
-        return _FIXED_NAMES[kind]
-
-    def named_children(self) -> Mapping[bytes, Callable[[], Node]]:
-        """Fixed names: the tail, and what is reached by name but never listed."""
-        from journalfs_mount.nodes import origins  # noqa: PLC0415  (these import this)
-        from journalfs_mount.nodes.where import WhereDirectory  # noqa: PLC0415
-
-        return {
-            TAIL_NAME: partial(TailFile, self.context, self),
-            ALL_NAME: partial(AllFile, self.context, self),
-            MESSAGES_DIRECTORY: partial(MessagesDirectory, self.context, self),
-            WHERE_DIRECTORY: partial(WhereDirectory, self.context, self),
-            BY_ORIGIN_DIRECTORY: partial(origins.ByOriginDirectory, self.context, self),
-            BY_REASON_DIRECTORY: partial(origins.ByReasonDirectory, self.context, self),
-            REDRIVE_DIRECTORY: partial(origins.RedriveDirectory, self.context, self),
-        }
-
-    def entries(self) -> Sequence[Entry]:
-        """In the order of arrival. An empty tail is listed only where `*.jsonl` would find nothing else."""
-        view = self.view()
-        tails = [tail.name.encode() for tail in view.tails()]
-        parts: list[Entry] = [(part.name.encode(), partial(self._part, part)) for part in view.parts()]
-        return [*parts, *((name, partial(self._shown_as, name)) for name in tails)]
-
-    def _shown_as(self, name: bytes) -> Node:
-        """What was listed as a tail by this name, as it is by now."""
-        return self.find(name) or self._tail_file(name)
-
-    def _tail(self, name: bytes) -> Node | None:
-        """What is listed by this name, and is in no part yet."""
-        is_there = any(tail.name.encode() == name for tail in self.view().tails())
-        return self._tail_file(name) if is_there else None
-
-    def _tail_file(self, name: bytes) -> Node:
-        return self.enter(name, partial(TailFile, self.context, self, name))
 
     def became(self, name: bytes) -> Part | None:
         """The part of this name, or that what was listed as a tail by it became."""
@@ -181,128 +70,3 @@ class ViewDirectory(Directory):
             if part is None
             else self.view().part(format_part_name(replace(part, is_tail=False)).decode())
         )
-
-    def _part(self, part: Part) -> Node:
-        make = partial(PartFile, self.context, self, part)
-        return self.enter(part.name.encode(), make, part_version(part))
-
-
-class QueueDirectory(Place, ViewDirectory):
-    """A queue."""
-
-    __slots__ = ("queue_name",)
-
-    keeps_parts: ClassVar[bool] = True
-
-    def __init__(self, context: MountContext, parent_inode: int, address_name: str, queue_name: str) -> None:
-        super().__init__(context, parent_inode, address_name)
-        self.queue_name = queue_name
-
-    @property
-    def steady(self) -> bool:
-        return self.context.brings_back is None
-
-    def lacks_plain_names(self) -> bool:
-        """Whether there is no name but those of parts and those that are reserved."""
-        return self.context.read_only or not (self.context.written or self.staged_names())
-
-    def place_name(self) -> PlaceName:
-        return encode_name(self.address_name), encode_name(self.queue_name)
-
-    def target(self) -> Target:
-        return Target(self.address_name, self.queue_name)
-
-    def receiving_queue(self) -> QueuePath:
-        return self.address_name, self.queue_name
-
-    def find(self, name: bytes) -> Node | None:
-        return None if is_tail_name(name) and self._lacks_tail() else super().find(name)
-
-    def entries(self) -> Sequence[Entry]:
-        entries = super().entries()
-        return [one for one in entries if not is_tail_name(one[0])] if self._lacks_tail() else entries
-
-    async def create(self, name: bytes, flags: int, mode: int) -> tuple[Node, OpenedFile]:
-        created = await super().create(name, flags, mode)
-        if is_tail_name(name):
-            self._has_tail()
-        return created
-
-    def _lacks_tail(self) -> bool:
-        """True for a queue that was made just now and never held a message: whoever copies a queue's
-        directory makes a new one and expects it to be empty. And where an empty tail was removed.
-        """
-        context, path = self.context, self.receiving_queue()
-        if path not in context.without_tail and path not in context.making_way:
-            return False
-        queue = self.queue()
-        is_as_made = context.without_tail.get(path) == queue.content_version
-        makes_way = len(queue) <= context.making_way.get(path, -1)
-        if (is_as_made or makes_way) and not queue.tail().size_bytes:
-            return True
-        self._has_tail()
-        return False
-
-    def _has_tail(self) -> None:
-        self.context.without_tail.pop(self.receiving_queue(), None)
-        self.context.making_way.pop(self.receiving_queue(), None)
-
-    async def set_extended(self, name: str, value: bytes) -> None:
-        await self.context.setting().set_attribute(self.address_name, self.queue_name, name, value)
-
-    async def remove_extended(self, name: str) -> None:
-        await self.context.setting().remove_attribute(self.address_name, self.queue_name, name)
-
-    async def remove_directory(self) -> None:
-        await self.context.removing().delete_queue(self.address_name, self.queue_name)
-        self.discard_staged()
-
-    def view(self) -> View:
-        return self.queue()
-
-    def queue(self) -> Queue:
-        return self.context.queue(self.address_name, self.queue_name)
-
-    def queue_directory(self) -> QueueDirectory:
-        return self
-
-    def selectors(self) -> Sequence[str]:
-        return ()
-
-    def extended_attributes(self) -> Mapping[str, bytes]:
-        return self.queue().attributes()
-
-    def named_children(self) -> Mapping[bytes, Callable[[], Node]]:
-        return {
-            **super().named_children(),
-            **{name: partial(StateDirectory, self.context, self, state) for name, state in _STATES.items()},
-            STATUS_NAME: partial(VirtualFileNode, self.context, self._status, self.address_name),
-            SETTINGS_NAME: partial(
-                SettingsFile, self.context, self._settings, self.address_name, self.queue_name
-            ),
-        }
-
-    def _status(self) -> RenderedFile:
-        return RenderedFile(lambda: json_text(self.queue().status()), self.mtime_ns)
-
-    def _settings(self) -> RenderedFile:
-        return RenderedFile(lambda: self.queue().settings_toml().encode(), self.mtime_ns)
-
-
-class StateDirectory(ViewDirectory):
-    """The messages of a queue that are in one state: `.scheduled`, `.delivering`, `.failed`, `.expired`."""
-
-    __slots__ = ("_queue_directory", "_state")
-
-    def __init__(
-        self, context: MountContext, queue_directory: QueueDirectory, state: Callable[[Queue], View]
-    ) -> None:
-        super().__init__(context, queue_directory.inode, queue_directory.address_name)
-        self._queue_directory = queue_directory
-        self._state = state
-
-    def view(self) -> View:
-        return self._state(self._queue_directory.queue())
-
-    def queue_directory(self) -> QueueDirectory:
-        return self._queue_directory

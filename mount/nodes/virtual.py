@@ -10,9 +10,8 @@ from typing import ClassVar, TypeGuard
 from pyfuse3 import EntryAttributes
 
 from journalfs.store.api import SlowFile, VirtualDirectory, VirtualFile
-from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone
-from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile
+from journalfs_mount.nodes.base import Directory, Entry, MountContext, Node, OpenedFile
 
 Found = VirtualDirectory | VirtualFile | None
 

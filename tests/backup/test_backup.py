@@ -18,7 +18,7 @@ from journalfs.backup import Backups, places
 from journalfs.backup import backups as module
 from journalfs.backup.manifest import PIECE_BYTES, encode, manifest_name
 from journalfs.errors import SystemFailure
-from journalfs.store.opening import open_store
+from journalfs.store import open_store
 from tests.frozen import PristineStores
 from tests.kinds import first_is_quick
 from tests.mounting import JOURNALFS, journalfs, mounted, mounted_for_writing

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from journalfs.store.opening import open_store
+from journalfs.store import open_store
 from tests.broker.activemq5 import Activemq5Run, taken
 from tests.broker.instance import Broker
 from tests.broker.settings import BrokerSettings

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hypothesis import settings
 
-from journalfs.store.opening import open_store
+from journalfs.store import open_store
 from journalfs.store.store import JournalStore
 from tests.reference import journal as reference
 from tests.reference.store import LargeMessages, interpret

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from journalfs.store.opening import open_store
+from journalfs.store import open_store
 from tests.damage.cases import cases
 from tests.truth.from_store import content_of
 

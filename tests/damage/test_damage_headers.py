@@ -11,7 +11,7 @@ import pytest
 
 from journalfs.errors import Damaged
 from journalfs.journal.directory import read_directory
-from journalfs.store.opening import open_store
+from journalfs.store import open_store
 from journalfs.store.write.opening import open_for_writing
 from tests.damage.cases import changed
 from tests.store.appending import JournalAppender

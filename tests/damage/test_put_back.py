@@ -20,7 +20,7 @@ import trio.testing
 
 from journalfs.errors import UnknownVersion
 from journalfs.format.record_types import RecordKind
-from journalfs.store.opening import open_store
+from journalfs.store import open_store
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 from tests.damage.cases import cases

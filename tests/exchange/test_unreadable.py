@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from journalfs.store.opening import open_store
+from journalfs.store import open_store
 from journalfs.store.stored_runs import each_place
 from tests.damage.cases import changed
 from tests.exchange.exported import read_xml

@@ -14,7 +14,7 @@ import pytest
 from journalfs.engine.xml import XmlElements
 from journalfs.exchange.exporting import export_store
 from journalfs.exchange.journals import Told
-from journalfs.store.opening import open_store
+from journalfs.store import open_store
 from tests.frozen import PristineStores
 from tests.mounting import mounted_for_writing
 from tests.writing.conftest import new_store

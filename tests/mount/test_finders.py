@@ -19,9 +19,9 @@ import trio.testing
 from pyfuse3 import FileHandleT, FileNameT, FlagT, FUSEError, InodeT, RequestContext
 
 from journalfs.clock import FakeClock
-from journalfs_mount.context import MountContext
 from journalfs_mount.finders import PROMISED_S
 from journalfs_mount.inodes import ROOT, NodeTable
+from journalfs_mount.nodes.base import MountContext
 from journalfs_mount.operations import Operations
 from journalfs_mount.options import MountOptions
 from journalfs_mount.report import MountReport

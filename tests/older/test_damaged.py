@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from journalfs.errors import NotAStore
-from journalfs.store.opening import open_store
+from journalfs.store import open_store
 from tests.frozen import OLDER_STORES
 from tests.older.truth import envelopes
 

@@ -44,7 +44,7 @@ def account(store: JournalStore) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("name", ["hq-2.4-main", "hq-2.4-killed", "hq-2.1-core"])
 def test_a_journal_is_the_same_in_shorter_files(name: str, stores: PristineStores, tmp_path: Path) -> None:
-    store = open_store(stores[name], index=False)
+    store: JournalStore = open_store(stores[name], index=False)
     wanted = account(store)
     before = len(store.core.loader.files)
     store.close()

@@ -18,7 +18,7 @@ import pytest
 import trio
 
 from journalfs.large.inflated import Counting
-from journalfs.store.opening import open_store
+from journalfs.store import open_store
 from tests.differential.encode import record
 from tests.differential.encode_messages import core_header
 from tests.mounting import MountedStore, mounted

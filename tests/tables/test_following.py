@@ -14,7 +14,7 @@ from sqlalchemy import event
 
 from journalfs.engine.stage import StagedRecord
 from journalfs.format.record_types import MessageType, RecordKind
-from journalfs.store.opening import open_store
+from journalfs.store import open_store
 from journalfs.store.store import JournalStore
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore

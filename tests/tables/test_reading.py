@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from journalfs.store.opening import open_store
+from journalfs.store import open_store
 from tests.exchange.test_printing import comparable, printed, theirs
 from tests.frozen import load_expected
 from tests.reference.compare import compare_store

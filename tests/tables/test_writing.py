@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import inspect, select
 
 from journalfs.errors import SystemFailure
-from journalfs.store.opening import open_store
+from journalfs.store import open_store
 from journalfs.store.write.store import WritingStore
 from journalfs.tables.database import Database
 from tests.broker.writing import lines_in, publish, queue_in, write_in

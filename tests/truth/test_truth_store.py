@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from journalfs.store.opening import open_store
+from journalfs.store import open_store
 from tests.frozen import FILE_STORES, ExpectedStores, PristineStores
 from tests.reference.compare import compare_store
 from tests.truth.from_store import account

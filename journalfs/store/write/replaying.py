@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -41,10 +41,9 @@ from journalfs.store.stored_runs import each_stored
 from journalfs.store.write.copies import run_of
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.keeping import Back
+from journalfs.store.write.leaving import StageAlso
+from journalfs.store.write.snapshotting import SnapshotMaking
 from journalfs.times import Range, range_between
-
-if TYPE_CHECKING:
-    from journalfs.store.write.store import WritingStore
 
 MARKS: Final = "journalfs.replay"
 
@@ -85,6 +84,27 @@ class Marked:
         self.record, self.mark = record, mark
 
 
+class ReplayingStore(Protocol):
+    """The store that it is published in; `journalfs.store.write.store.WritingStore`."""
+
+    @property
+    def core(self) -> Core: ...
+
+    @property
+    def journals(self) -> Journals: ...
+
+    @property
+    def snapshotting(self) -> SnapshotMaking: ...
+
+    def require_queue(self, address: str, queue: str | None) -> None: ...
+
+    async def replay_window(self, backs: Sequence[Back], stage_also: StageAlso) -> None: ...
+
+    async def mark(self, stage: StageAlso) -> None: ...
+
+    async def replay(self, asked: Asked, *, again: bool, progress: Progress) -> Replayed: ...
+
+
 def _marks(core: Core) -> dict[str, tuple[RecordId, Mark]]:
     found: dict[str, tuple[RecordId, Mark]] = {}
     for operation in core.loader.state.side(MessageType.DUPLICATE_ID):
@@ -100,7 +120,7 @@ def _marks(core: Core) -> dict[str, tuple[RecordId, Mark]]:
     return found
 
 
-def begun(store: WritingStore, asked: Asked, *, again: bool) -> Marked:
+def begun(store: ReplayingStore, asked: Asked, *, again: bool) -> Marked:
     """The replay that was begun by the same words, or a new one. Raises WrongCall where it was done."""
     found = _marks(store.core).get(asked.identity)
     if found is not None and not (again and found[1].done_ms):
@@ -121,7 +141,7 @@ def begun(store: WritingStore, asked: Asked, *, again: bool) -> Marked:
     return Marked(store.core, store.journals, mark, None if found is None else found[0])
 
 
-async def replay(store: WritingStore, asked: Asked, *, again: bool, progress: Progress) -> Replayed:
+async def replay(store: ReplayingStore, asked: Asked, *, again: bool, progress: Progress) -> Replayed:
     """Returns what went. Raises what publishing raises; what went before that is marked, and is not sent when
     the same is asked for once more.
     """
@@ -167,7 +187,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class OwnHistory(History):
     """That of a store that is open for writing."""
 
-    def __init__(self, store: WritingStore) -> None:
+    def __init__(self, store: ReplayingStore) -> None:
         super().__init__(store.core.layout, store.core.clock, store.snapshotting.hold_journal)
         self._store = store
 
@@ -262,7 +282,7 @@ def _readable(chosen: Sequence[Chosen], replayed: Replayed) -> list[Chosen]:
 
 
 async def _send(
-    store: WritingStore, marked: Marked, chosen: Sequence[Chosen], position: tuple[bool, int]
+    store: ReplayingStore, marked: Marked, chosen: Sequence[Chosen], position: tuple[bool, int]
 ) -> None:
     if not chosen:
         return

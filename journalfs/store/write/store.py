@@ -6,8 +6,9 @@ import logging
 from array import array
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
 import trio
 
@@ -90,9 +91,6 @@ __all__ = ["SyncMode", "WritingStore"]
 FOLDER = "journalfs"
 STAGING = "staging"
 
-if TYPE_CHECKING:
-    from journalfs.store.history import History
-
 
 class WritingStore(SelfReadingStore):
     """Made by `open_store`. Changes are asked for on the trio thread, while `run` runs."""
@@ -130,8 +128,8 @@ class WritingStore(SelfReadingStore):
         self._bindings_unshown = False
         """A change of the bindings is durable and could not be looked at."""
         self._administered = trio.Lock()  # each change of the bindings stands on what the one before left
-        self._snapshots = self.snapshotting = SnapshotMaking(
-            core, journals, self._paged, bodies, self._administered
+        self.snapshotting = self.closed_with_it(
+            SnapshotMaking(core, journals, self._paged, bodies, self._administered)
         )
         self._arrivals = Arrivals(self._administered, self._routing.concerns)
         paging = self._paged.paging
@@ -503,8 +501,13 @@ class WritingStore(SelfReadingStore):
         for address in addresses:
             self.admission.moved(address)
 
-    def _made_history(self) -> History:
-        return OwnHistory(self)
+    @property
+    def snapshots(self) -> SnapshotMaking:
+        return self.snapshotting
+
+    @cached_property
+    def history(self) -> OwnHistory:
+        return self.closed_with_it(OwnHistory(self))
 
     async def replay(self, asked: Asked, *, again: bool, progress: Progress) -> Replayed:
         """Publish once more what the history has: see `journalfs.store.write.replaying`."""

@@ -11,8 +11,8 @@ import pytest
 import trio
 
 from journalfs.errors import PartMissing
+from journalfs.store import open_store
 from journalfs.store.api import ByteSource
-from journalfs.store.opening import open_store
 from journalfs.store.write.opening import open_for_writing
 from tests.mounting import journalfs
 from tests.store.conftest import QUEUE_A, LittleStore

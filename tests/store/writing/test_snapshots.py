@@ -21,6 +21,7 @@ from journalfs.errors import NameTaken, NoSuchName, ReadOnlyStore, SystemFailure
 from journalfs.ids import MessageId
 from journalfs.limits import LENGTHENED_BYTES
 from journalfs.store import open_store, snapshot_folder, snapshots
+from journalfs.store.reading import ReadingStore
 from journalfs.store.snapshot_folder import DESCRIPTION, SNAPSHOTS
 from journalfs.store.store import JournalStore
 from journalfs.store.write import snapshotting
@@ -52,7 +53,7 @@ def numbered(name: str, count: int = 20, length: int = 500) -> bytes:
     return b"".join(b"%s-%d %s\n" % (name.encode(), n, b"x" * length) for n in range(count))
 
 
-async def opened(store: JournalStore, name: str) -> JournalStore:
+async def opened(store: ReadingStore | WritingStore, name: str) -> JournalStore:
     snapshot = store.snapshots.named(name)
     assert snapshot is not None
     return await snapshot.opened()
