@@ -16,7 +16,7 @@ from journalfs.config.files import TOML_NAME
 from journalfs.errors import Damaged, DamagedBackup
 from journalfs.journal.file_gaps import NOTED
 from journalfs.showing import printable
-from journalfs.store.checked_json import decode_checked, encode_checked
+from journalfs.store.snapshot_folder import decode_checked, encode_checked
 
 FORMAT: Final = 1
 PIECE_BYTES: Final = 1 << 20

@@ -84,7 +84,7 @@ def _summary(
 
 def _set_aside(path: Path) -> None:
     """Opening a store for writing does it; each body is an event, which is logged."""
-    from journalfs.store.write.alone import open_alone  # noqa: PLC0415
+    from journalfs.store.write.opening import open_alone  # noqa: PLC0415
 
     open_alone(path).close()
 

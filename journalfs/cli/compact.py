@@ -55,7 +55,7 @@ def _compact(path: Path, discards: bool, shrinks: bool) -> list[Compacted]:
 
     from journalfs.journal.kept_damage import discard_damage  # noqa: PLC0415
     from journalfs.store.compacting import compact_store  # noqa: PLC0415
-    from journalfs.store.write.alone import open_alone  # noqa: PLC0415
+    from journalfs.store.write.opening import open_alone  # noqa: PLC0415
 
     store = open_alone(path)
     try:

@@ -149,8 +149,7 @@ async def _changes_nothing(*_: object) -> int:
 def _in_store(path: Path, target: str | None, selector: str | None) -> list[Outcome]:
     import trio  # noqa: PLC0415 - as above
 
-    from journalfs.store.write.alone import change_in  # noqa: PLC0415
-    from journalfs.store.write.opening import open_for_writing  # noqa: PLC0415
+    from journalfs.store.write.opening import change_in, open_for_writing  # noqa: PLC0415
 
     async def redrive_all(store: WritingStore) -> list[Outcome]:
         outcomes: list[Outcome] = []

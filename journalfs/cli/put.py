@@ -87,7 +87,7 @@ def _write_all(out: IO[bytes], piece: bytes) -> None:
 def _put_into_store(path: Path, target: str, files: Sequence[str], kind: str) -> None:
     import trio  # noqa: PLC0415 - takes longer than the help text
 
-    from journalfs.store.write.alone import change  # noqa: PLC0415
+    from journalfs.store.write.opening import change  # noqa: PLC0415
 
     address, queue = named_queue(target)
 

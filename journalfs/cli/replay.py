@@ -143,8 +143,7 @@ def _done(path: Path, asked: Asked, *, again: bool) -> Replayed:
     from journalfs.clock import SystemClock  # noqa: PLC0415
     from journalfs.config.layout import locate_store  # noqa: PLC0415
     from journalfs.store.history import history_of  # noqa: PLC0415
-    from journalfs.store.write.alone import change_in  # noqa: PLC0415
-    from journalfs.store.write.opening import open_for_writing  # noqa: PLC0415
+    from journalfs.store.write.opening import change_in, open_for_writing  # noqa: PLC0415
 
     async def run(store: WritingStore) -> Replayed:
         with progress("replaying", PERCENT) as advance:

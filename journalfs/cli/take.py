@@ -108,7 +108,7 @@ def _line(descriptor: int) -> bytes:
 def _take_from_store(path: Path, queue: QueuePath, count: int | None, handle: Handle) -> int:
     import trio  # noqa: PLC0415 - takes longer than the help text
 
-    from journalfs.store.write.alone import change  # noqa: PLC0415
+    from journalfs.store.write.opening import change  # noqa: PLC0415
 
     async def take_all(store: WritingStore) -> int:
         taken, ended = 0, EXIT_OK

@@ -16,8 +16,7 @@ from journalfs.format.core_message import CoreType
 from journalfs.format.primitives import broker_uuid
 from journalfs.format.properties import Code, Property, PropertyValue
 from journalfs.selector import values
-from journalfs.store.bodies import pieces
-from journalfs.store.outgoing import CoreMessage, Outgoing
+from journalfs.store.outgoing import CoreMessage, Outgoing, pieces
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import Run
 from journalfs.store.store import JournalStore

@@ -15,7 +15,7 @@ from journalfs.limits import NAME_BYTES_MAX
 from journalfs.spark.place import Place
 from journalfs.store.bindings import read_bindings
 from journalfs.store.message import SUFFIXES
-from journalfs.store.write.alone import change
+from journalfs.store.write.opening import change
 
 if TYPE_CHECKING:
     from journalfs.store.queues import StoreQueue

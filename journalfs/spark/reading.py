@@ -25,7 +25,7 @@ from journalfs.spark.arrow import Reading
 from journalfs.spark.filters import Condition
 from journalfs.spark.pieces import Piece, Pieces
 from journalfs.spark.schema import column_name
-from journalfs.store.judged import decoder_for
+from journalfs.store.envelope import decoder_for
 from journalfs.store.large_bodies import body_of
 
 ROWS_AT_ONCE: Final = 16_384

@@ -20,7 +20,7 @@ from journalfs.spark.changing import destination_of, directory_of, refusal_in
 from journalfs.spark.envelopes import Envelopes
 from journalfs.spark.options import Options
 from journalfs.spark.place import place_of
-from journalfs.store.write.alone import change
+from journalfs.store.write.opening import change
 
 if TYPE_CHECKING:
     from journalfs.store.write.store import WritingStore

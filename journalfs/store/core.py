@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 from array import array
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 from journalfs.bindings.model import BindingsState, FullNames
@@ -28,15 +29,10 @@ from journalfs.engine.state_types import Operation, TransactionInfo
 from journalfs.engine.status import FileTorn
 from journalfs.engine.waiting import Slices
 from journalfs.errors import DecodeError
-from journalfs.format.page_folder import (
-    ADDRESS_FILE_NAME,
-    INVALID_SUFFIX,
-    ascii_only,
-    format_page_name,
-)
+from journalfs.format.page_folder import ADDRESS_FILE_NAME, INVALID_SUFFIX, ascii_only, format_page_name
 from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType, RecordKind
-from journalfs.ids import PageNumber, QueueId
+from journalfs.ids import MessageId, PageNumber, QueueId
 from journalfs.journal.kept_damage import kept_damage
 from journalfs.journal.loader import JournalLoader
 from journalfs.large.directory import LargeDirectory
@@ -46,24 +42,192 @@ from journalfs.paging.folders import PageFile, PageFolder, PagingDirectory
 from journalfs.store.absent import missing_directories, pages_taken_away
 from journalfs.store.changes import Changes
 from journalfs.store.envelope import decode_envelope
-from journalfs.store.events import Events
-from journalfs.store.held import HeldMessages
-from journalfs.store.laid_out import LaidOut
+from journalfs.store.events import Events, LoopLag
 from journalfs.store.large_bodies import LargeBodies
-from journalfs.store.loop_lag import LoopLag
 from journalfs.store.lost_bindings import LostBindings
-from journalfs.store.memory import ActingLimit
+from journalfs.store.memory import ActingLimit, Totals
 from journalfs.store.part_numbers import PartNumbers
-from journalfs.store.statuses import Statuses
-from journalfs.store.totals import Totals
 from journalfs.store.undecided import undecided_damage, undecided_in
 
 if TYPE_CHECKING:
     from journalfs.older.places import SourcePlaces
     from journalfs.older.reading import Description
     from journalfs.store.explaining import Explanations
-    from journalfs.store.runs import HeldFile
+    from journalfs.store.runs import HeldFile, JournalSegment, Run
     from journalfs.store.settings import KnownSettings
+
+
+# Parts whose lines were laid out for a reader, kept for the next one.
+#
+# To lay out 65,536 lines takes some 1.5 ms; what a part holds changes only by messages that leave it.
+
+LINES_MAX: Final = 262_144
+"""Of all that are kept: 25 MB."""
+
+PARTS_MAX: Final = 64
+
+
+class LaidOut:
+    """By what tells one content from every other. May be cleared in any thread."""
+
+    __slots__ = ("_kept", "_lock")
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Hashable, tuple[Run, JournalSegment]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: Hashable) -> tuple[Run, JournalSegment] | None:
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+            return found
+
+    def keep(self, key: Hashable, run: Run, segment: JournalSegment) -> None:
+        """Bodies in files of their own are not kept: their space is free once they are deleted."""
+        if segment.lines.has_large or len(run) > LINES_MAX:
+            return
+        with self._lock:
+            self._kept[key] = run, segment
+            while len(self._kept) > PARTS_MAX or sum(len(run) for run, _ in self._kept.values()) > LINES_MAX:
+                self._kept.popitem(last=False)
+
+    def clear(self) -> None:
+        """Let go of the journal files that they are rendered from."""
+        with self._lock:
+            self._kept.clear()
+
+
+# What queues said of themselves last, for who asks again at once: reading one file asks four times.
+
+KEPT_MAX: Final = 64
+"""Queues that are read side by side."""
+
+KEPT_MS: Final = 100
+"""For how long messages that become due or expire meanwhile are not looked for."""
+
+
+class Statuses:
+    """By queue."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[QueueId, tuple[object, int, Mapping[str, object]]] = OrderedDict()
+
+    def get(
+        self, queue: QueueId, made_of: object, now_ms: int, make: Callable[[], Mapping[str, object]]
+    ) -> Mapping[str, object]:
+        """As it was made, if that was just now and of the same."""
+        made_before, before_ms, status = self._kept.get(queue, (None, 0, {}))
+        if made_before != made_of or not 0 <= now_ms - before_ms < KEPT_MS:
+            status = make()
+            self._kept[queue] = made_of, now_ms, status
+            self._kept.move_to_end(queue)
+            if len(self._kept) > KEPT_MAX:
+                self._kept.popitem(last=False)
+        return status
+
+
+# What delivering knows of messages by queue, and the disk does not: which are with a reader that consumes,
+# or wait in a draft, and how often some were delivered in vain.
+
+
+class Aside:
+    """Of what was handed out, what is out of sight, as if a prepared transaction had acknowledged it."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        """Grows with each change of what is in pages."""
+        self.messages: dict[QueueId, set[MessageId]] = {}
+        self.paged: dict[QueueId, set[tuple[PageNumber, int]]] = {}
+
+    def put(self, queue: QueueId, messages: array[int], paged: Iterable[tuple[PageNumber, int]]) -> None:
+        self.messages.setdefault(queue, set()).update(map(MessageId, messages))
+        self._change(queue, lambda places: places.update(paged))
+
+    def drop(self, queue: QueueId, messages: array[int], paged: Iterable[tuple[PageNumber, int]]) -> None:
+        self.messages[queue].difference_update(map(MessageId, messages))
+        self._change(queue, lambda places: places.difference_update(paged))
+
+    def _change(self, queue: QueueId, change: Callable[[set[tuple[PageNumber, int]]], None]) -> None:
+        places = self.paged.setdefault(queue, set())
+        before = len(places)
+        change(places)
+        self.version += len(places) != before
+
+
+class HeldMessages:
+    """What was handed out and neither acknowledged nor given back. `version` grows with each change."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._messages: dict[QueueId, set[MessageId]] = {}
+        self._paged: dict[QueueId, set[tuple[PageNumber, int]]] = {}
+        self.aside = Aside()
+        self._delayed: dict[QueueId, dict[MessageId | tuple[PageNumber, int], int]] = {}
+        self._attempts: dict[QueueId, dict[MessageId, int]] = {}
+
+    def hold(
+        self, queue: QueueId, messages: Iterable[MessageId], paged: Iterable[tuple[PageNumber, int]]
+    ) -> None:
+        self.version += 1
+        self._messages.setdefault(queue, set()).update(messages)
+        self._paged.setdefault(queue, set()).update(paged)
+
+    def let_go(
+        self, queue: QueueId, messages: Iterable[MessageId], paged: Iterable[tuple[PageNumber, int]]
+    ) -> None:
+        self.version += 1
+        self._messages[queue].difference_update(messages)
+        self._paged[queue].difference_update(paged)
+
+    def delayed(self, queue: QueueId) -> dict[MessageId | tuple[PageNumber, int], int]:
+        """When the next attempt is due where that is not on disk: of messages in pages, and beyond
+        `max-redelivery-records`. In milliseconds since 1970, by place.
+        """
+        return self._delayed.setdefault(queue, {})
+
+    def counts(self, queue: QueueId) -> bool:
+        """Whether there are attempts that are not on disk."""
+        return bool(self._attempts.get(queue))
+
+    def attempts(self, queue: QueueId, message_id: MessageId) -> int:
+        """How often a message was delivered in vain, where that is not on disk; otherwise 0."""
+        return self._attempts.get(queue, {}).get(message_id, 0)
+
+    def failed(self, queue: QueueId, attempts: int) -> list[MessageId]:
+        """What was delivered in vain at least so often, where that is not on disk."""
+        known = self._attempts.get(queue, {})
+        return [message_id for message_id, count in known.items() if count >= attempts]
+
+    def count(self, queue: QueueId, message_id: MessageId, attempts: int) -> None:
+        self.version += 1
+        self._attempts.setdefault(queue, {})[message_id] = attempts
+
+    def forget(self, queue: QueueId, message_id: MessageId) -> None:
+        """It left, and its attempts count no more."""
+        self._attempts.get(queue, {}).pop(message_id, None)
+
+    def any(self, queue: QueueId) -> bool:
+        return bool(self._messages.get(queue) or self._paged.get(queue))
+
+    def messages(self, queue: QueueId) -> list[MessageId]:
+        """Those in the journal that are in sight, by id."""
+        return sorted(self._messages.get(queue, set()) - self.aside.messages.get(queue, set()))
+
+    def paged(self, queue: QueueId) -> dict[PageNumber, array[int]]:
+        """The same of those in pages: indexes by page."""
+        found: dict[PageNumber, array[int]] = {}
+        for number, index in sorted(self._paged.get(queue, set()) - self.aside.paged.get(queue, set())):
+            found.setdefault(number, array("I")).append(index)
+        return found
+
+    def has(self, queue: QueueId, place: MessageId | tuple[PageNumber, int]) -> bool:
+        if isinstance(place, tuple):
+            return place in self._paged.get(queue, ())
+        return place in self._messages.get(queue, ())
+
 
 logger = logging.getLogger(__name__)
 

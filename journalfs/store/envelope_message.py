@@ -17,11 +17,10 @@ from journalfs.format.properties import Code, Property, encode_properties, encod
 from journalfs.format.record_types import MessageType
 from journalfs.limits import INFLATE_FREELY_BYTES
 from journalfs.store import envelope_fields as fields
-from journalfs.store.bodies import whole
 from journalfs.store.envelope_amqp import DEPTH_MAX, read_amqp
 from journalfs.store.envelope_fields import Envelope
-from journalfs.store.outgoing import NO_PROPERTIES, CoreMessage, Outgoing, Properties
-from journalfs.store.stored_message import message_of_record
+from journalfs.store.outgoing import NO_PROPERTIES, CoreMessage, Outgoing, Properties, whole
+from journalfs.store.stored_runs import message_of_record
 
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 """What some programs begin a text in UTF-8 with."""

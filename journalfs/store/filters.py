@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from journalfs.engine.select import ASK, YES, Judge, Stop, Verdicts, chosen, verdict_room
 from journalfs.engine.waiting import Turn, in_slices
 from journalfs.errors import StaleView
-from journalfs.store.judged import Judged, decoder_for
+from journalfs.store.envelope import Judged, decoder_for
 from journalfs.store.read_ahead import checked
 from journalfs.store.runs import HeldFile, JournalRun, PageRun, Run, check_all
 

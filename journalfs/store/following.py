@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from journalfs.ids import MessageId, PageNumber
 from journalfs.limits import WHOLE_LINE_BYTES_MAX
-from journalfs.store.closer_look import NOT_AS_MEASURED, OVERTAKEN, CloserLook, looking_again
+from journalfs.store.content import NOT_AS_MEASURED, OVERTAKEN, CloserLook, looking_again
 from journalfs.store.runs import JournalRun, PageRun, Run, open_runs
 from journalfs.store.sources import BytesSource, WatchedSource
 

@@ -10,10 +10,8 @@ from typing import Final, TypeAlias
 from journalfs.engine.publish import JsonSplitter, LineSplitter, NoJson, Stretches
 from journalfs.errors import BadEnvelope
 from journalfs.limits import PUBLISHED_PIECE_BYTES_MAX
-from journalfs.store.bodies import Buffer
 from journalfs.store.envelope_message import BYTE_ORDER_MARK, read_envelope
-from journalfs.store.outgoing import NO_PROPERTIES, Outgoing, Properties
-from journalfs.store.texts import Texts
+from journalfs.store.outgoing import NO_PROPERTIES, Buffer, Outgoing, Properties, Texts
 
 
 class Framing(Enum):

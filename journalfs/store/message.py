@@ -10,7 +10,7 @@ import msgspec
 from journalfs.errors import Gone, StaleView
 from journalfs.ids import MessageId
 from journalfs.store.api import Bytes, ByteSource
-from journalfs.store.closer_look import CloserLook, ShownT, looking_again
+from journalfs.store.content import CloserLook, ShownT, looking_again
 from journalfs.store.envelope import decode_envelope
 from journalfs.store.read_ahead import Ahead, checked
 from journalfs.store.runs import HeldFile, Run, at_once, check_all

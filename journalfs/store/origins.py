@@ -13,7 +13,7 @@ from journalfs.engine.lines import LineBatch
 from journalfs.engine.waiting import offload
 from journalfs.format.core_message import ACTUAL_EXPIRY, ORIGINAL_ADDRESS, ORIGINAL_QUEUE, annotation_of
 from journalfs.store.api import QueuePath
-from journalfs.store.closer_look import NOT_AS_MEASURED, OVERTAKEN
+from journalfs.store.content import NOT_AS_MEASURED, OVERTAKEN
 from journalfs.store.envelope import envelope_decoder
 from journalfs.store.read_ahead import checked
 from journalfs.store.runs import HeldFile, Run, check_all

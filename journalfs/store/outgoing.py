@@ -2,24 +2,107 @@
 
 from __future__ import annotations
 
+import os
+import struct
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, Self, TypeAlias
+from typing import Final, Self, TypeAlias, overload
 
+from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_PERSISTER, LineBatch
+from journalfs.engine.publish import Stretches, TextBodies
 from journalfs.format import core_message, encoding
 from journalfs.format.bindings import RoutingType
 from journalfs.format.core_message import CoreHeader, CoreType
 from journalfs.format.primitives import Reader
 from journalfs.format.properties import Code, Property, PropertyValue, decode_properties, encode_properties
 from journalfs.format.record_types import MessageType
-from journalfs.store.bodies import Body, Buffer, FileBody, pieces, whole
-from journalfs.store.envelope import decode_envelope
-from journalfs.store.judged import judged
-from journalfs.store.user_ids import UserIds
+from journalfs.limits import COPY_CHUNK_BYTES
+from journalfs.store.envelope import decode_envelope, judged
+
+# User ids for new messages: time-based UUIDs, as the broker's own clients give them.
+
+_ID: Final = struct.Struct(">IHH8s")
+_BEFORE_1970: Final = 0x01B21DD213814000
+"""From 1582-10-15, where these ids count from, to 1970-01-01, in their steps of 100 ns."""
+_STEPS_PER_MS: Final = 10_000
+
+
+class UserIds:
+    """Draws ids that never repeat: the step after the last one, or the present one if that is later."""
+
+    def __init__(self, seed: bytes | None = None) -> None:
+        """`seed` (8 bytes) tells this process from all others; random unless given."""
+        raw = os.urandom(8) if seed is None else seed
+        # The variant's bits, and the multicast bit, which marks a node that is no network card's address.
+        self.node = bytes((raw[0] & 0x3F | 0x80, raw[1], raw[2] | 0x01, *raw[3:]))
+        self._last = 0
+
+    def draw(self, now_ms: int) -> bytes:
+        """The 16 bytes of a new id."""
+        step = self.draw_steps(now_ms, 1)
+        return _ID.pack(step & 0xFFFFFFFF, step >> 32 & 0xFFFF, step >> 48 & 0x0FFF | 0x1000, self.node)
+
+    @property
+    def last(self) -> int:
+        """The step of the id drawn last."""
+        return self._last
+
+    def drawn(self, last: int) -> None:
+        """Ids up to the step `last` were drawn elsewhere."""
+        self._last = last
+
+    def draw_steps(self, now_ms: int, count: int) -> int:
+        """The first of so many steps, which with `node` are ids that are made elsewhere."""
+        first = max(self._last + 1, now_ms * _STEPS_PER_MS + _BEFORE_1970)
+        self._last = first + count - 1
+        return first
+
+
+# Bodies of messages on their way into the store: in memory, or in a file that is never read whole.
+
+Buffer: TypeAlias = bytes | memoryview
+
+
+class FileBody:
+    """What a file holds when this is made; it stays mapped, so the file may be removed at once."""
+
+    __slots__ = ("_file",)
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError."""
+        self._file = MappedFile(path)
+        self._file.detach()
+
+    def __len__(self) -> int:
+        return self._file.size_bytes
+
+    def part(self, begin: int, end: int) -> bytes:
+        """Raises FileTorn when the file was cut meanwhile."""
+        return self._file.copy(begin, end - begin)
+
+
+Body: TypeAlias = Buffer | FileBody
+
+
+def whole(body: Body) -> Buffer:
+    """Raises FileTorn when a file was cut meanwhile."""
+    return body.part(0, len(body)) if isinstance(body, FileBody) else body
+
+
+def part(body: Body, begin: int, end: int) -> Buffer:
+    """The same, of a part."""
+    return body.part(begin, end) if isinstance(body, FileBody) else memoryview(body)[begin:end]
+
+
+def pieces(body: Body, start: int = 0) -> Iterator[Buffer]:
+    """The same from `start` on, a piece at a time."""
+    for begin in range(start, len(body), COPY_CHUNK_BYTES):
+        yield part(body, begin, min(begin + COPY_CHUNK_BYTES, len(body)))
+
 
 Record: TypeAlias = tuple[int, bytes]
 """User record type and body of a journal record."""
@@ -423,3 +506,39 @@ class WholeFile(CoreMessage):
     @property
     def body_file(self) -> Path | None:
         return self._finished
+
+
+# Lines on their way into the store, together: most of them never become objects of their own.
+
+
+class Texts(Sequence[Outgoing]):
+    """Text messages that differ in their text alone; made one by one only where somebody looks at them."""
+
+    __slots__ = ("_messages", "properties", "stretches")
+
+    def __init__(self, stretches: Stretches, properties: Properties) -> None:
+        self.stretches = stretches
+        self.properties = properties
+        self._messages: list[Outgoing] | None = None
+
+    def pieces(self, length: int) -> Iterator[Texts]:
+        """All of them, at most so many at a time."""
+        for begin in range(0, len(self), length):
+            yield Texts(self.stretches.some(begin, begin + length), self.properties)
+
+    def __len__(self) -> int:
+        return self.stretches.count
+
+    @overload
+    def __getitem__(self, index: int) -> Outgoing: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Outgoing]: ...
+
+    def __getitem__(self, index: int | slice) -> Outgoing | Sequence[Outgoing]:
+        if self._messages is None:
+            bodies = TextBodies(self.stretches)
+            self._messages = [
+                TextMessage(body, plain=plain, properties=self.properties) for body, plain in bodies
+            ]
+        return self._messages[index]

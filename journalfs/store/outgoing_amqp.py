@@ -30,10 +30,21 @@ from journalfs.format.amqp_types import NULL, Value, scalar
 from journalfs.format.core_message import DUPLICATE_ID, annotation_of
 from journalfs.format.properties import Code, PropertyValue
 from journalfs.format.record_types import MessageType
-from journalfs.store.bodies import Body, Buffer, part, pieces, whole
 from journalfs.store.envelope import decode_envelope
 from journalfs.store.envelope_fields import base64
-from journalfs.store.outgoing import NO_PROPERTIES, Outgoing, Properties, Record, as_text, known_routing_type
+from journalfs.store.outgoing import (
+    NO_PROPERTIES,
+    Body,
+    Buffer,
+    Outgoing,
+    Properties,
+    Record,
+    as_text,
+    known_routing_type,
+    part,
+    pieces,
+    whole,
+)
 
 _ANNOTATION_TYPES: Final = {
     Code.BYTE: "byte",

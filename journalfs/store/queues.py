@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from journalfs.bindings.model import Address as AddressModel
 from journalfs.bindings.model import Queue as QueueModel
 from journalfs.limits import PART_BYTES_MAX, PART_MESSAGES_MAX
 from journalfs.store.api import Part
-from journalfs.store.by_name import ByName
 from journalfs.store.content import QueueContent, total_messages
 from journalfs.store.core import Core
 from journalfs.store.filters import StateFilter
@@ -19,6 +19,46 @@ from journalfs.store.memory import Held, held_in_queues
 from journalfs.store.page_parts import PageParts
 from journalfs.store.runs import Run
 from journalfs.store.views import DeliveringView, QueueView
+
+# Things with names, in the order of these: one more, or one less, costs the same however many there are.
+
+_Thing = TypeVar("_Thing")
+
+
+class ByName(Generic[_Thing]):
+    __slots__ = ("_all", "_names", "_things")
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._things: dict[str, _Thing] = {}
+        self._all: Sequence[_Thing] | None = None
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._things
+
+    def get(self, name: str) -> _Thing | None:
+        return self._things.get(name)
+
+    def put(self, name: str, thing: _Thing) -> None:
+        if name not in self._things:
+            insort(self._names, name)
+        self._things[name] = thing
+        self._all = None
+
+    def drop(self, name: str) -> None:
+        if self._things.pop(name, None) is not None:
+            del self._names[bisect_left(self._names, name)]
+            self._all = None
+
+    def all(self) -> Sequence[_Thing]:
+        """As they are now."""
+        if self._all is None:
+            self._all = tuple(map(self._things.__getitem__, self._names))
+        return self._all
+
 
 COUNTED = ("messagesExpired", "messagesKilled", "messagesReplaced")
 """Messages that left since the store was opened without anybody having asked; a store that is only read has

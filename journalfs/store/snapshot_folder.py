@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import msgspec
@@ -23,12 +23,34 @@ import msgspec
 from journalfs import door
 from journalfs.config.layout import StoreLayout, locate_store
 from journalfs.damage import MISSING_FILE, Damage, name_of
+from journalfs.engine.checksum import crc32c
 from journalfs.errors import Damaged, JournalfsError, WrongCall
 from journalfs.format.journal_file import read_header
 from journalfs.ids import FileId
 from journalfs.journal.heads import STAT_BLOCK_BYTES, read_regular_file
 from journalfs.limits import JOURNAL_HEADER_BYTES, NAME_BYTES_MAX, NAME_HASH_CHARS, SNAPSHOT_TEXT_BYTES_MAX
-from journalfs.store.checked_json import decode_checked, encode_checked
+
+# JSON with a checksum beside it: `{"crc32c": …, WORD: …}` and a line feed, where `WORD` says what it is.
+
+T = TypeVar("T")
+
+
+def encode_checked(word: str, value: object) -> bytes:
+    text = msgspec.json.encode(value)
+    return msgspec.json.encode({"crc32c": crc32c(text), word: msgspec.Raw(text)}) + b"\n"
+
+
+def decode_checked(content: bytes, word: str, wanted: type[T], where: Path | str) -> T:
+    """`where` is the file, for errors. Raises `Damaged`."""
+    try:
+        written = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+        text = bytes(written[word])
+        if crc32c(text) != msgspec.json.decode(written["crc32c"], type=int):
+            raise Damaged(where, 0, "the checksum does not match the content")
+        return msgspec.json.decode(text, type=wanted)
+    except (msgspec.MsgspecError, KeyError, UnicodeDecodeError, RecursionError) as error:
+        raise Damaged(where, 0, f"no description of a {word}: {error}") from error
+
 
 FORMAT: Final = 1
 SNAPSHOTS: Final = Path("journalfs", "snapshots")

@@ -26,22 +26,21 @@ from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MA
 from journalfs.store.absent import lost_since
 from journalfs.store.api import ByteSource, History, Snapshots, Usage, VirtualDirectory
 from journalfs.store.bindings import BindingsReader, BindingsStamp
-from journalfs.store.by_name import ByName
 from journalfs.store.changes import Changes
 from journalfs.store.configuration import ConfigurationWatch
 from journalfs.store.content import QueueContent
 from journalfs.store.core import Core
+from journalfs.store.events import LoopLag
 from journalfs.store.index import IndexDescription, as_written, describe, describe_file
 from journalfs.store.index_file import write_index
 from journalfs.store.locks import lock_holder
-from journalfs.store.loop_lag import LoopLag
 from journalfs.store.page_parts import PAGE_PART_BASE, PageParts
 from journalfs.store.permissions import KeptPermissions
-from journalfs.store.queues import StoreAddress, StoreQueue
+from journalfs.store.queues import ByName, StoreAddress, StoreQueue
 from journalfs.store.sealed_parts import JournalPart, PagePartOf, SealedPart, SealedParts
-from journalfs.store.selections import SELECTIONS
 from journalfs.store.tails import Tails
 from journalfs.store.undecided import messages_not_shown
+from journalfs.store.views import SELECTIONS
 
 if TYPE_CHECKING:
     from journalfs.sources import KeptUp

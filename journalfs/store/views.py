@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from array import array
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
+from weakref import ref
 
 from journalfs.clock import NS_PER_MS
 from journalfs.engine.state_types import PartInfo
@@ -16,18 +18,71 @@ from journalfs.errors import Gone
 from journalfs.ids import MessageId, QueueId
 from journalfs.paging.address import PagedAddress
 from journalfs.store.api import ByteSource, Part
-from journalfs.store.closer_look import NOT_AS_MEASURED, OVERTAKEN, CloserLook, looking_again
-from journalfs.store.content import QueueContent
+from journalfs.store.content import NOT_AS_MEASURED, OVERTAKEN, CloserLook, QueueContent, looking_again
 from journalfs.store.filters import Filter, SelectorFilter
 from journalfs.store.following import Follower
 from journalfs.store.message import SUFFIXES, StoreMessage
 from journalfs.store.page_parts import PAGE_PART_BASE, PagePart, PageParts
 from journalfs.store.runs import JournalRun, PageRun, Run, open_runs
-from journalfs.store.selections import PART_BYTES, SELECTION_BYTES, SELECTIONS
 from journalfs.store.sources import WatchedSource
 
 if TYPE_CHECKING:
     from journalfs.store.origins import Origins
+
+
+# The selections of a process: how much memory they have, and which of them goes when there are too many.
+
+SELECTION_BYTES = 16_384
+"""What a selection takes beside what it knows of messages: its steps and functions, and names."""
+
+PART_BYTES = 640
+"""What it keeps of a part."""
+
+
+class Selection(Protocol):
+    @property
+    def kept_bytes(self) -> int: ...
+
+    @property
+    def awaited(self) -> int:
+        """How many wait for it."""
+
+    def forget(self) -> None:
+        """Give the memory back."""
+
+
+class Selections:
+    """Those that are there, the one that was used last at the end. Whoever made them owns them."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[int, tuple[ref[Selection], int]] = OrderedDict()
+        self.size_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def used(self, selection: Selection, bytes_max: int) -> None:
+        """Somebody uses it: count it anew, and let those go that were used longest ago, if need be."""
+        key, size_bytes = id(selection), selection.kept_bytes
+        self._drop(key)
+        self._kept[key] = ref(selection, lambda _: self._drop(key)), size_bytes
+        self.size_bytes += size_bytes
+        for other, (known, _) in list(self._kept.items()) if self.size_bytes > bytes_max else ():
+            oldest = known()
+            if oldest is not None and oldest is not selection and not oldest.awaited:
+                self._drop(other)
+                oldest.forget()
+            if self.size_bytes <= bytes_max:
+                break
+
+    def _drop(self, key: int) -> None:
+        _, size_bytes = self._kept.pop(key, (None, 0))
+        self.size_bytes -= size_bytes
+
+
+SELECTIONS = Selections()
+"""One budget for all stores that a process has open: a mount's snapshots are stores of their own."""
+
 
 ALL_NAME = ".all.jsonl"
 PART_PREFIX = "part-"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from journalfs.store.queues import StoreQueue
-from journalfs.store.write.alone import change
+from journalfs.store.write.opening import change
 from journalfs.store.write.store import WritingStore
 from tests.broker.amqp_client import browse_by_amqp
 from tests.broker.client import ClientError, CoreClient

@@ -14,7 +14,7 @@ from journalfs.config.core_settings import CORE_BY_NAME, CORE_SETTINGS, Configur
 from journalfs.config.setting_names import ADDRESS_SETTINGS, BY_NAME, NO_EFFECT, SettingDefinition
 from journalfs.ids import QueueId
 from journalfs.store.settings import queue_settings
-from journalfs.store.write.queue_settings import QUEUE_NO_EFFECT, QUEUE_SETTINGS
+from journalfs.store.write.administering import QUEUE_NO_EFFECT, QUEUE_SETTINGS
 from tests.config.shown_by import SHOWN_BY
 from tests.store.writing.test_settings import NEW_QUEUES
 

@@ -21,7 +21,7 @@ from journalfs.format import core_message, encoding, record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import QueueId
 from journalfs.store.outgoing import Outgoing, address_field
-from journalfs.store.stored_message import message_of_record
+from journalfs.store.stored_runs import message_of_record
 from journalfs.store.write.copies import restored
 from tests.differential.encode_messages import text_message
 from tests.differential.test_lines import real_payloads

@@ -15,8 +15,7 @@ import trio
 from journalfs.errors import AddressFull, JournalfsError, WrongCall
 from journalfs.store import open_store, replaying
 from journalfs.store.replaying import Asked, Replayed
-from journalfs.store.write.alone import change_in
-from journalfs.store.write.opening import open_for_writing
+from journalfs.store.write.opening import change_in, open_for_writing
 from journalfs.store.write.store import WritingStore
 from tests.cli.running import journalfs
 from tests.frozen import PristineStores, load_expected

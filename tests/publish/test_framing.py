@@ -18,8 +18,7 @@ from journalfs.errors import BadEnvelope
 from journalfs.format.properties import Code, Property
 from journalfs.store import framing as framing_module
 from journalfs.store.framing import JSON_DEPTH_MAX, Framer, Framing, framing_of
-from journalfs.store.outgoing import Outgoing, Properties
-from journalfs.store.texts import Texts
+from journalfs.store.outgoing import Outgoing, Properties, Texts
 
 
 def bodies(messages: Iterable[Outgoing]) -> list[object]:

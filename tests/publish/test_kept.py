@@ -12,7 +12,7 @@ from journalfs.format.amqp_message import LargeCache, split_large, split_section
 from journalfs.store.envelope import decode_envelope
 from journalfs.store.envelope_message import read_envelope
 from journalfs.store.outgoing import Record
-from journalfs.store.stored_message import message_of_record
+from journalfs.store.stored_runs import message_of_record
 from tests.reference.amqp import Sections
 
 VALUE = {"section": "value", "value": {"t": "string", "v": "x"}}

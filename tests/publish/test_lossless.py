@@ -14,7 +14,7 @@ from hypothesis import example, given
 from journalfs.errors import BadEnvelope
 from journalfs.store.envelope_message import read_envelope
 from journalfs.store.outgoing import Outgoing
-from journalfs.store.stored_message import message_of_record
+from journalfs.store.stored_runs import message_of_record
 from tests.differential.encode_messages import core_message, nullable, text_message
 from tests.differential.values import amqp_payloads, core_payloads, damaged
 from tests.frozen import FILE_STORES, PristineStores

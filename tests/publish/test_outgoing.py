@@ -18,7 +18,7 @@ from journalfs.limits import COPY_CHUNK_BYTES
 from journalfs.store.envelope_message import read_envelope
 from journalfs.store.framing import Framer, Framing
 from journalfs.store.outgoing import Outgoing, WholeFile
-from journalfs.store.stored_message import message_of_record
+from journalfs.store.stored_runs import message_of_record
 from tests.differential.encode_messages import amqp_message, core_header, section
 from tests.frozen import FILE_STORES, PristineStores
 from tests.publish.real_messages import LARGE_RECORD, RECORD, RealMessage, line_of, real_messages

@@ -15,9 +15,7 @@ from journalfs.format.page_record import NO_TRANSACTION, page_record
 from journalfs.ids import PageNumber, QueueId
 from journalfs.paging.folders import OwnPages
 from journalfs.paging.writer import PageEnd, PageWriter, Pile
-from journalfs.store.outgoing import NO_PROPERTIES
-from journalfs.store.texts import Texts
-from journalfs.store.user_ids import UserIds
+from journalfs.store.outgoing import NO_PROPERTIES, Texts, UserIds
 from tests.publish.test_text_batch import EXPIRATION_MS, FIRST_ID, LINES, NOW_MS, begun_batch, stretches
 
 

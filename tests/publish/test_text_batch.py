@@ -14,9 +14,7 @@ from journalfs.engine.text_batch import TOO_LONG, TextBatch, TextFields
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import QueueId
-from journalfs.store.outgoing import NO_PROPERTIES, address_field
-from journalfs.store.texts import Texts
-from journalfs.store.user_ids import UserIds
+from journalfs.store.outgoing import NO_PROPERTIES, Texts, UserIds, address_field
 
 NOW_MS = 1_750_000_000_123
 EXPIRATION_MS = NOW_MS + 60_000

@@ -24,7 +24,7 @@ from journalfs.errors import Damaged, SystemFailure
 from journalfs.inspect.scrub import Scrub
 from journalfs.inspect.scrub_memory import Memory
 from journalfs.journal.file_gaps import NOTED, DeletedFiles
-from journalfs.store.write.draft_folder import HOLDS, STAGED, DraftFolder
+from journalfs.store.write.drafts import HOLDS, STAGED, DraftFolder
 from tests.mounting import journalfs, mounted_for_writing
 from tests.security.strangers import ODD
 from tests.writing.conftest import new_store

@@ -16,8 +16,8 @@ from journalfs.engine.lines import LineBatch
 from journalfs.engine.select import ASK, NO, YES, Judge, Stop
 from journalfs.errors import BadEnvelope, SelectorError
 from journalfs.selector import Selector, compile_selector
+from journalfs.store.envelope import decoder_for
 from journalfs.store.envelope_message import read_envelope
-from journalfs.store.judged import decoder_for
 from tests.differential.values import amqp_payloads, core_payloads, damaged
 from tests.frozen import FILE_STORES, PristineStores
 from tests.publish.real_messages import RECORD, real_messages

@@ -75,7 +75,7 @@ async def test_totals_are_learned_before_somebody_asks(
         looked_at.append(address)
         return is_exempt(address)
 
-    monkeypatch.setattr("journalfs.store.totals.is_exempt", noted)
+    monkeypatch.setattr("journalfs.store.memory.is_exempt", noted)
     store = little_store.open()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(store.measure)

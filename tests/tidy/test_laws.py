@@ -186,14 +186,12 @@ ASSIGNED: Final = [
 
 ASKING: Final = {
     "journalfs.spark.plan": 4,
-    "journalfs.store.closer_look": 1,
     "journalfs.store.following": 1,
     "journalfs.store.write.copies": 1,
-    "journalfs.store.write.delivering": 1,
+    "journalfs.store.write.delivering": 4,
     "journalfs.store.write.message_settings": 1,
     "journalfs.store.write.queue_kinds": 1,
     "journalfs.store.write.removing": 2,
-    "journalfs.store.write.supply": 3,
 }
 
 USING_PRIVATES: Final = {

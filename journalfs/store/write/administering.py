@@ -6,16 +6,21 @@ before it is durable.
 
 from __future__ import annotations
 
+import difflib
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
 from journalfs.bindings.model import Address, BindingsState, Queue
+from journalfs.clock import Clock
 from journalfs.config.in_force import ORIGIN_DEFAULT, SettingsInForce
 from journalfs.config.setting_names import ADDRESS_SETTINGS, NO_EFFECT, Kind, Value, parse_value
-from journalfs.errors import NameTaken, NoSuchName, SettingFixed, SettingRefused, WrongCall
+from journalfs.config.toml_text import NoToml, load_toml
+from journalfs.errors import JournalfsError, NameTaken, NoSuchName, SettingFixed, SettingRefused, WrongCall
 from journalfs.format import bindings as records
 from journalfs.format import bindings_encode as encode
 from journalfs.format.address_settings import StoredAddressSetting
@@ -23,18 +28,192 @@ from journalfs.format.bindings import AddressBinding, QueueBinding, RoutingType
 from journalfs.format.record_types import BindingType
 from journalfs.ids import RecordId, TxId
 from journalfs.journal.record_log import Position
+from journalfs.selector import compile_selector
 from journalfs.store.core import Core
-from journalfs.store.settings import PAUSED, ROUTING_TYPES, settings_in_force
-from journalfs.store.write.deleted import Deleted, Was
+from journalfs.store.settings import PAUSED, ROUTING_TYPES, queue_settings, settings_in_force
 from journalfs.store.write.journals import Journals
-from journalfs.store.write.queue_settings import (
-    KEPT_BY_BROKERS,
-    QUEUE_NO_EFFECT,
-    QUEUE_SETTINGS,
-    changed,
-    check_default,
-    names_of_clients,
+
+# A queue's own settings by their names in broker.xml: which there are, and what values they take.
+
+
+def _as_boolean(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError("is neither true nor false")
+    return text == "true"
+
+
+def _integer(minimum: int, maximum: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        number = int(text)
+        if not minimum <= number <= maximum:
+            raise ValueError(f"must be from {minimum} to {maximum}")
+        return number
+
+    return parse
+
+
+def _text(text: str) -> str | None:
+    return text or None
+
+
+def _filter(text: str) -> str | None:
+    if text:
+        compile_selector(text, stored=True)
+    return text or None
+
+
+def names_of_clients(text: str | None) -> Mapping[str, str]:
+    """Names in a queue's filter that are headers in a client's selector alone, with those that are for a
+    broker: it takes them for properties there, and a client that makes a queue has translated them.
+    """
+    return compile_selector(text, stored=True).client_names if text else {}
+
+
+def _routing_type(text: str) -> RoutingType:
+    try:
+        return RoutingType[text.upper()]
+    except KeyError:
+        raise ValueError("is neither MULTICAST nor ANYCAST") from None
+
+
+_I32: Final = 2**31 - 1
+_I64: Final = 2**63 - 1
+
+QUEUE_SETTINGS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
+    "routing-type": ("routing_type", _routing_type),
+    "filter": ("filter", _filter),
+    "max-consumers": ("max_consumers", _integer(-1, _I32)),
+    "purge-on-no-consumers": ("purge_on_no_consumers", _as_boolean),
+    "exclusive": ("exclusive", _as_boolean),
+    "last-value": ("last_value", _as_boolean),
+    "last-value-key": ("last_value_key", _text),
+    "non-destructive": ("non_destructive", _as_boolean),
+    "consumers-before-dispatch": ("consumers_before_dispatch", _integer(0, _I32)),
+    "delay-before-dispatch": ("delay_before_dispatch_ms", _integer(-1, _I64)),
+    "group-rebalance": ("group_rebalance", _as_boolean),
+    "group-rebalance-pause-dispatch": ("group_rebalance_pause_dispatch", _as_boolean),
+    "group-buckets": ("group_buckets", _integer(-1, _I32)),
+    "group-first-key": ("group_first_key", _text),
+    "ring-size": ("ring_size", _integer(-1, _I64)),
+    "enabled": ("enabled", _as_boolean),
+    "auto-delete": ("auto_delete", _as_boolean),
+    "auto-delete-delay": ("auto_delete_delay_ms", _integer(0, _I64)),
+    "auto-delete-message-count": ("auto_delete_message_count", _integer(-1, _I64)),
+}
+"""Name -> field of the binding, and what reads its value."""
+
+QUEUE_NO_EFFECT: Final = frozenset({"group-first-key"})
+"""Kept for brokers, and without a meaning here."""
+
+KEPT_BY_BROKERS: Final = frozenset(
+    {PAUSED, "last-value", "last-value-key", "auto-delete", "auto-delete-delay", "auto-delete-message-count"}
 )
+"""What a broker that starts leaves as it is of a queue that its configuration lists. All others it sets as
+they are there.
+"""
+
+
+def changed(binding: QueueBinding, name: str, text: str) -> QueueBinding:
+    """The binding with one setting changed. Raises `SettingRefused`."""
+    known = QUEUE_SETTINGS.get(name)
+    if known is None:
+        names = ", ".join(sorted(QUEUE_SETTINGS))
+        raise SettingRefused(name, f"no setting of a queue that can be changed; there are paused, {names}")
+    field, parse = known
+    try:
+        value = parse(text)
+    except JournalfsError as error:
+        raise SettingRefused(name, str(error)) from error
+    except ValueError as error:
+        raise SettingRefused(name, f"{text!r} {_reason(error)}") from None
+    settings: dict[str, object] = {field: value}
+    return replace(binding, **settings)  # type: ignore[arg-type]
+
+
+def check_default(name: str, text: str) -> None:
+    """A `default-` setting of an address, which new queues get, takes what the queue's own does. Raises
+    `SettingRefused`.
+    """
+    known = QUEUE_SETTINGS.get(name.removeprefix("default-")) if name.startswith("default-") else None
+    if known is not None:
+        try:
+            known[1](text)
+        except ValueError as error:
+            raise SettingRefused(name, f"{text!r} {_reason(error)}") from None
+
+
+def _reason(error: ValueError) -> str:
+    return "is no whole number" if str(error).startswith("invalid literal") else str(error)
+
+
+# What addresses and queues were before they were deleted, so that one that is made again is what it was.
+#
+# Who writes a queue over deletes it and makes it anew (Spark's `overwrite`, Hadoop's committers, `rsync
+# --delete`), and means its messages, not its settings.
+
+NAMES_MAX: Final = 16_384
+"""How many of each are remembered: the newest."""
+
+_NS_PER_S: Final = 1_000_000_000
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+BindingT = TypeVar("BindingT")
+
+
+@dataclass(frozen=True, slots=True)
+class Was(Generic[BindingT]):
+    """What was deleted."""
+
+    binding: BindingT
+    paused: bool
+
+
+class _Lately(Generic[KeyT, BindingT]):
+    """What was deleted under each name, for a while. `keep_s`: seconds, asked each time."""
+
+    def __init__(self, clock: Clock, keep_s: Callable[[], int]) -> None:
+        self._clock, self._keep_s = clock, keep_s
+        self._found: OrderedDict[KeyT, tuple[int, Was[BindingT]]] = OrderedDict()
+
+    def add(self, key: KeyT, was: Was[BindingT]) -> None:
+        self._found.pop(key, None)
+        self._found[key] = self._clock.monotonic_ns(), was
+        if len(self._found) > NAMES_MAX:
+            self._found.popitem(last=False)
+
+    def get(self, key: KeyT) -> Was[BindingT] | None:
+        deleted_ns, was = self._found.get(key, (0, None))
+        if was is None or self._clock.monotonic_ns() - deleted_ns <= self._keep_s() * _NS_PER_S:
+            return was
+        del self._found[key]
+        return None
+
+
+class Deleted:
+    """Addresses by name, and queues by the names of their address and their own."""
+
+    def __init__(self, clock: Clock, keep_s: Callable[[], int]) -> None:
+        self._addresses = _Lately[str, AddressBinding](clock, keep_s)
+        self._queues = _Lately[tuple[str, str], QueueBinding](clock, keep_s)
+
+    def was_deleted(self, address: Address) -> None:
+        self._addresses.add(address.name, Was(address.binding, address.paused))
+
+    def queue_was_deleted(self, queue: Queue) -> None:
+        self._queues.add((queue.address, queue.name), Was(queue.binding, queue.paused_itself))
+
+    def remember(self, queue: Queue) -> None:
+        """It is about to be made again, however long ago it was deleted."""
+        if self.queue(queue.address, queue.name) is None:
+            self.queue_was_deleted(queue)
+
+    def address(self, name: str) -> Was[AddressBinding] | None:
+        """What an address of this name was that was deleted lately."""
+        return self._addresses.get(name)
+
+    def queue(self, address: str, name: str) -> Was[QueueBinding] | None:
+        return self._queues.get((address, name))
+
 
 _ADDRESS_SETTINGS = {definition.name: definition for definition in ADDRESS_SETTINGS}
 _OF_ADDRESSES = frozenset(("dead-letter-address", "expiry-address"))
@@ -531,3 +710,68 @@ def _check_name(name: str) -> None:
             f"{name}: no broker finds an address or queue with '::' in its name: address::queue is the full "
             "name of a queue"
         )
+
+
+# An edited `.settings` file: what of it differs from what is in force.
+
+Changes = dict[str, str]
+
+_OF_ADDRESS: Final = "address"
+"""The only table that there is, in the file of a queue."""
+
+
+def checked_settings(core: Core, address: str, queue: str | None, text: bytes) -> tuple[Changes, Changes]:
+    """What `changed_settings` finds, when all of it can be set. Raises `SettingRefused` and `NoSuchName`."""
+    own, of_address = changed_settings(core, address, queue, text)
+    address_model = address_named(core.bindings, address)
+    if queue is None:
+        planned_address(address_model, own)
+    else:
+        planned_queue(queue_named(core.bindings, address, queue), own)
+        planned_address(address_model, of_address)
+    return own, of_address
+
+
+def changed_settings(core: Core, address: str, queue: str | None, text: bytes) -> tuple[Changes, Changes]:
+    """Changes of the queue or address itself, and for a queue those of its address, by name.
+
+    Raises `SettingRefused` for text that is no TOML, and for what is neither text, number nor boolean.
+    """
+    try:
+        edited = load_toml(text)
+    except NoToml as error:
+        raise SettingRefused(".settings", f"no TOML: {error}") from None
+    address_model = address_named(core.bindings, address)
+    in_force: Mapping[str, object] = {
+        setting.name: setting.value for setting in settings_in_force(core).address(address)
+    }
+    in_force = {PAUSED: address_model.paused, **in_force}
+    if queue is None:
+        return _differing(edited, in_force), {}
+    of_address = edited.pop(_OF_ADDRESS, {})
+    if not isinstance(of_address, dict):
+        raise SettingRefused(_OF_ADDRESS, "is no table of settings")
+    model = queue_named(core.bindings, address, queue)
+    own = _differing(edited, queue_settings(model), tables=(_OF_ADDRESS,))
+    return own, _differing(of_address, in_force, within=f"{_OF_ADDRESS}.")
+
+
+def _differing(
+    edited: Mapping[str, object],
+    in_force: Mapping[str, object],
+    *,
+    tables: Collection[str] = (),
+    within: str = "",
+) -> Changes:
+    """What is given otherwise, in a file that may have `tables`, or in the table that `within` names."""
+    changes: Changes = {}
+    for name, value in edited.items():
+        if isinstance(value, dict):
+            near = difflib.get_close_matches(name, tables, n=1)
+            meant = f"; did you mean [{near[0]}]?" if near else ""
+            raise SettingRefused(within + name, f"there is no table [{within}{name}] here{meant}")
+        if not isinstance(value, bool | int | float | str):
+            raise SettingRefused(name, "is neither text, number nor boolean")
+        if in_force.get(name) != value:
+            changes[name] = str(value).lower() if isinstance(value, bool) else str(value)
+    return changes

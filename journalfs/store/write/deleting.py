@@ -11,8 +11,8 @@ from journalfs.errors import HeldByReaders, NotEmpty
 from journalfs.journal.record_log import Position
 from journalfs.store.api import QueuePath
 from journalfs.store.core import Core
-from journalfs.store.prepared import any_concerned, refuse_concerned
 from journalfs.store.queues import StoreQueue
+from journalfs.store.transactions import any_concerned, refuse_concerned
 from journalfs.store.write.administering import Administering, address_named, queue_named
 from journalfs.store.write.arrivals import Arrivals
 from journalfs.store.write.delivering import Deliveries

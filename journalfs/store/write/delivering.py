@@ -7,12 +7,14 @@ delivery count and the time of the next attempt. So whatever ends this process g
 
 from __future__ import annotations
 
+import contextlib
 import math
 import zlib
 from array import array
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Final
 
 import trio
@@ -24,24 +26,232 @@ from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, PageNumber, QueueId, RecordId
 from journalfs.journal.record_log import Position
+from journalfs.limits import SUPPLY_MESSAGES_MAX, WHOLE_LINE_BYTES_MAX
 from journalfs.store.api import ByteSource
-from journalfs.store.content import QueueContent
+from journalfs.store.content import NOT_AS_MEASURED, OVERTAKEN, QueueContent, Why, attempts_max
 from journalfs.store.core import Core
+from journalfs.store.envelope import envelope_decoder
 from journalfs.store.filters import Filter
-from journalfs.store.following import Follower, Place, line_of, places
+from journalfs.store.following import Arrivals, Follower, Place, line_of, place_run, places
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import JournalRun, Run
-from journalfs.store.undeliverable import Why, attempts_max
 from journalfs.store.views import QueueView
 from journalfs.store.write.address_rules import AddressRules
-from journalfs.store.write.delivery_rules import DeliveryRules, Headers, headers_of
 from journalfs.store.write.forwarding import Forwarding
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.leaving import Leaving
+from journalfs.store.write.message_settings import stage_schedule
 from journalfs.store.write.removing import Chosen, Removing
-from journalfs.store.write.schedules import stage_schedule
-from journalfs.store.write.supply import Supply, due_run
 from journalfs.store.write.uses import Uses
+
+# The messages of a queue in the order in which consumers get them, without going through it for each.
+
+SCANNED_AT_ONCE = 4096
+"""Messages that a selector judges in one go."""
+
+
+class Supply:
+    """What a queue, or a selector, has for its consumers: the first thousands of messages are found at once.
+
+    It is looked for anew when these are used up, when a message came that is delivered before the last of
+    them, when the time of a scheduled one comes, and when one was given back.
+    """
+
+    def __init__(self, content: QueueContent, selected: Filter | None) -> None:
+        self._content = content
+        self._selected = selected
+        self._arrivals = Arrivals(content)
+        self._window: deque[Place] = deque()
+        self._last_priority = 0
+        self._version: object = None
+        self._stale = True
+        self._due_ms = 0
+
+    def forget(self) -> None:
+        """What was passed over may be to be had again."""
+        self._stale = True
+
+    @property
+    def due_ms(self) -> int:
+        """When a scheduled message is due next, in milliseconds since 1970; 0: none is."""
+        return self._due_ms
+
+    def is_found(self) -> bool:
+        """Whether it is known which messages `next` chooses from, so that it needs no time."""
+        return self._content.is_settled() and self._chosen()
+
+    def _chosen(self) -> bool:
+        return self._selected is None or not (
+            self._stale or self._is_due() or (not self._window and self._version != self._content.version)
+        )
+
+    async def find(self) -> None:
+        """Find that out, while others are served."""
+        await self._content.settled()
+        if self._selected is None or self._chosen():
+            return
+        found = 0
+        for run in self._content.due()[0]:
+            for piece in run.split(SCANNED_AT_ONCE):
+                with contextlib.suppress(*NOT_AS_MEASURED, *OVERTAKEN):  # whoever renders them is told
+                    await self._selected.learn(piece)
+                    found += len(self._selected.apply(piece))
+                if found >= SUPPLY_MESSAGES_MAX:
+                    return
+
+    def accepts(self, place: Place) -> bool:
+        run = place_run(self._content, place)
+        return run is not None and (self._selected is None or bool(len(self._selected.apply(run))))
+
+    def next(self) -> tuple[Place, Run] | None:
+        """The next message that is there and due; whether it may be had is the caller's business."""
+        if self._stale or self._is_due() or self._overtaken():
+            self._fill()
+        while True:
+            while self._window:
+                place = self._window.popleft()
+                run = due_run(self._content, place)
+                if run is not None:
+                    return place, run
+            if self._version == self._content.version:
+                return None
+            self._fill()
+
+    def _is_due(self) -> bool:
+        return 0 < self._due_ms <= self._content.now_ms
+
+    def _overtaken(self) -> bool:
+        """Whether something came that goes before the last of the window. What goes behind it is found when
+        the window is used up.
+        """
+        state = self._content.state
+        overtaken = False
+        for run in self._arrivals.new():
+            if not self._window or not isinstance(run, JournalRun):
+                continue
+            for info in map(state.ref, run.refs):
+                overtaken = overtaken or info.priority > self._last_priority
+                if info.scheduled_ms > self._content.now_ms:
+                    self._due_ms = min(self._due_ms or info.scheduled_ms, info.scheduled_ms)
+        return overtaken
+
+    def _fill(self) -> None:
+        content = self._content
+        self._version = content.version
+        self._stale = False
+        self._arrivals.skip()
+        self._window.clear()
+        runs, self._due_ms = content.due()
+        for run in runs:
+            for piece in run.split(SCANNED_AT_ONCE):
+                kept = self._selected.apply(piece) if self._selected is not None else piece
+                self._window.extend(places(content, kept))
+                if isinstance(kept, JournalRun):
+                    if kept.refs:
+                        self._last_priority = content.state.ref(kept.refs[-1]).priority
+                else:
+                    # Pages come after all that the journal has: whatever comes to it goes before them.
+                    self._last_priority = -1
+                if len(self._window) >= SUPPLY_MESSAGES_MAX:
+                    return
+
+
+def due_run(content: QueueContent, place: Place) -> Run | None:
+    """The message at a place, if it is live and due."""
+    run = place_run(content, place)
+    if isinstance(run, JournalRun) and content.state.ref(run.refs[0]).scheduled_ms > content.now_ms:
+        return None
+    return run
+
+
+# What decides about deliveries: headers of a message, and settings of its address and of the broker.
+
+_NEVER_BELOW_MS: Final = -(2**63) + 2**46
+"""Such an expiration wraps around where a broker subtracts it from now, as it does of clients that add the
+longest time to live to now.
+"""
+_HEAD: Final = envelope_decoder(frozenset(("expiration", "groupId")))
+_PROPERTIES: Final = envelope_decoder(frozenset(("properties",)))
+_AFTER_HEAD: Final = (b',"properties":', b',"body', b',"amqp":', b',"damage":', b',"message_base64":')
+DELAY_MS_MAX: Final = 2.0**62
+"""Whatever a delay has grown to: far more is no number any more."""
+_SEQUENCE: Final = b'"_AMQ_GROUP_SEQUENCE":'
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """What of a message says who gets it."""
+
+    expiration: int = 0
+    """Milliseconds since 1970; 0: never."""
+    group: str = ""
+    group_sequence: int = 0
+    """-1 ends the group."""
+
+    def is_over(self, now_ms: int) -> bool:
+        if self.expiration < 0:
+            return self.expiration > _NEVER_BELOW_MS
+        return 0 < self.expiration <= now_ms
+
+
+def headers_of(line: ByteSource) -> Headers:
+    """From an envelope line: its headers come before its properties and its body, which may be long."""
+    text = bytes(line.read(0, min(line.size_bytes, WHOLE_LINE_BYTES_MAX)))
+    ends = [at for at in (text.find(key) for key in _AFTER_HEAD) if at > 0]
+    if not ends and line.size_bytes > len(text):
+        return Headers()
+    head = _HEAD(text[: min(ends)] + b"}" if ends else text)
+    expiration, group = head.get("expiration", 0), head.get("groupId", "")
+    sequence = 0
+    if group and _SEQUENCE in text and line.size_bytes == len(text):
+        properties = _PROPERTIES(text).get("properties")
+        found = properties.get("_AMQ_GROUP_SEQUENCE") if isinstance(properties, dict) else None
+        sequence = found if isinstance(found, int) else 0
+    return Headers(
+        expiration if isinstance(expiration, int) else 0, group if isinstance(group, str) else "", sequence
+    )
+
+
+@dataclass(slots=True)
+class DeliveryRules:
+    core: Core
+    addresses: AddressRules
+    random: Random = field(default_factory=Random)
+
+    def is_last_attempt(self, address: str, count: int) -> bool:
+        """`max-delivery-attempts`; none or a negative number is no limit."""
+        most = self.addresses.number(address, "max-delivery-attempts")
+        return 0 < most <= count
+
+    def redelivery_delay_ms(self, address: str, count: int) -> int:
+        """How long a message waits after its attempt number `count` failed."""
+        delay_ms = self.addresses.number(address, "redelivery-delay")
+        if delay_ms <= 0:
+            return 0
+        longest_ms = self.addresses.number(address, "max-redelivery-delay")
+        try:
+            grown = self._decimal(address, "redelivery-delay-multiplier", 1.0) ** max(count - 1, 0)
+        except OverflowError:
+            return longest_ms
+        # A broker takes a negative multiplier, too; what is due in the past is due now.
+        waits = int(max(0.0, min(delay_ms * grown, DELAY_MS_MAX)))
+        spread = self._decimal(address, "redelivery-collision-avoidance-factor", 0.0)
+        if spread > 0:
+            waits += int(waits * self.random.uniform(-spread, spread))
+        return min(waits, longest_ms)
+
+    def is_recorded(self, count: int) -> bool:
+        """`max-redelivery-records`: so many attempts are recorded of one message; -1: all."""
+        most = self.core.layout.value_in_force("max-redelivery-records")
+        return not isinstance(most, int) or most < 0 or count <= most
+
+    def counts_before(self) -> bool:
+        return bool(self.core.layout.value_in_force("persist-delivery-count-before-delivery"))
+
+    def _decimal(self, address: str, name: str, otherwise: float) -> float:
+        value = self.addresses.value(address, name)
+        return float(value) if isinstance(value, int | float) else otherwise
+
 
 KEPT: Final = MessageId(0)
 

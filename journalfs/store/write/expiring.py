@@ -8,22 +8,42 @@ from array import array
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import trio
+
+from journalfs.clock import NS_PER_MS, Clock
 from journalfs.config.in_force import SettingsInForce
 from journalfs.damage import FileStamp
 from journalfs.engine.waiting import Slices, checkpoint
 from journalfs.errors import Gone, JournalfsError
 from journalfs.ids import MessageId, PageNumber, QueueId
-from journalfs.limits import EXPIRED_BYTES_MAX, EXPIRED_MESSAGES_MAX
+from journalfs.limits import EXPIRED_BYTES_MAX, EXPIRED_MESSAGES_MAX, FOLLOW_INTERVAL_S
 from journalfs.paging.address import PagedAddress
+from journalfs.store.content import Why
 from journalfs.store.core import Core
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import PageRun, Run
 from journalfs.store.settings import settings_in_force
 from journalfs.store.store import JournalStore
-from journalfs.store.undeliverable import Why
 from journalfs.store.write.address_rules import AddressRules
 from journalfs.store.write.leaving import chosen_runs
-from journalfs.store.write.periods import every_period
+
+# What a store does again and again, as long as it is open for writing.
+
+
+async def every_period(
+    clock: Clock, period_ms: Callable[[], int], work: Callable[[], Awaitable[None]]
+) -> None:
+    """Do `work` each time so much has passed, until cancelled; 0 or less: never. The period may change."""
+    while True:
+        begun_ns = clock.monotonic_ns()
+        while True:
+            period_ns = period_ms() * NS_PER_MS
+            left_ns = begun_ns + period_ns - clock.monotonic_ns()
+            if period_ns > 0 and left_ns <= 0:
+                break
+            # Not all at once: the clock may be another than that of the event loop.
+            await trio.sleep(min(left_ns / 1e9, FOLLOW_INTERVAL_S) if period_ns > 0 else FOLLOW_INTERVAL_S)
+        await work()
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,10 @@ from journalfs.format.flush_note import FlushNote
 from journalfs.large.flushed import FlushedFolder
 from journalfs.large.spool import Spool
 from journalfs.limits import NAME_BYTES_MAX
-from journalfs.store.bodies import Buffer
 from journalfs.store.framing import Framer, Framing, framing_of
-from journalfs.store.outgoing import Outgoing, WholeFile
+from journalfs.store.outgoing import Buffer, Outgoing, WholeFile
 from journalfs.store.write.admission import Admitted
-from journalfs.store.write.settled import Settled
+from journalfs.store.write.duplicates import Settled
 
 if TYPE_CHECKING:
     from journalfs.store.core import Core

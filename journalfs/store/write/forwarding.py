@@ -21,13 +21,12 @@ from journalfs.format import core_message
 from journalfs.format.properties import Code
 from journalfs.ids import MessageId, QueueId, TxId
 from journalfs.journal.record_log import Position
-from journalfs.store.content import QueueContent
+from journalfs.store.content import QueueContent, Why, may_be_dropped
 from journalfs.store.core import Core
 from journalfs.store.outgoing import Outgoing, known_routing_type
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import PageRun, Run
 from journalfs.store.stored_runs import stored_messages
-from journalfs.store.undeliverable import Why, may_be_dropped
 from journalfs.store.write.address_rules import AddressRules
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.publishing import Publishing

@@ -411,7 +411,7 @@ class Leaving:
         self, transaction: Transaction, source: QueueContent, ids: array[int], queue: QueueId
     ) -> None:
         """Put messages into a queue as the records that they are. What is not due yet stays so; and what is
-        due because a record says so needs one that does (`journalfs.store.write.schedules`).
+        due because a record says so needs one that does (`journalfs.store.write.message_settings`).
         """
         writer, tx = self._store.journals.messages, transaction.tx
         writer.stage_updates_in(tx, ids, MessageType.ADD_REFERENCE, record_bodies.reference(queue))

@@ -5,14 +5,15 @@ from __future__ import annotations
 from journalfs.errors import NoSuchName, SettingRefused
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
-from journalfs.ids import MessageId, RecordId
+from journalfs.ids import MessageId, QueueId, RecordId
 from journalfs.journal.record_log import Position
+from journalfs.journal.writer import JournalWriter
+from journalfs.store.content import QueueContent
 from journalfs.store.message import HEADER_PREFIX
-from journalfs.store.prepared import refuse_held
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import JournalRun
+from journalfs.store.transactions import refuse_held
 from journalfs.store.write.journals import Journals
-from journalfs.store.write.schedules import stage_schedule
 
 _LIMITS = {"deliveryCount": 2**31 - 1, "scheduledTime": 2**63 - 1}
 
@@ -46,3 +47,39 @@ def _number(name: str, value: bytes) -> int:
     if not text.isdecimal() or int(text) > limit:
         raise SettingRefused(name, f"{text!r} is no whole number from 0 to {limit}")
     return int(text)
+
+
+# When a message of the journal is due in one queue, in records of which a broker that loads them makes the
+# same.
+#
+# A broker takes 0 for no record: it goes by what the message says itself then. And the time that it finds for
+# one queue it gives to the message, which is not due before in any queue that it loads later, unless a record
+# says so there; of a time that is over it takes away what the message says. A time that is over says that the
+# message is due, and a broker takes it for that.
+
+
+def at_once_ms(now_ms: int) -> int:
+    """A time that is over, and says that a message is due."""
+    return max(1, now_ms)
+
+
+def stage_schedule(
+    writer: JournalWriter, content: QueueContent, message_id: MessageId, due_ms: int
+) -> Position:
+    """Stage when the message is due in a queue, and when it is in others of which perhaps no record says so.
+    Raises JournalfsError.
+    """
+    state, now_ms = content.state, content.now_ms
+    over_ms = at_once_ms(now_ms)
+    for ref in state.message_refs(message_id):
+        other = state.ref(ref)
+        by_itself = other.own_scheduled_ms or (due_ms > now_ms and not other.scheduled_ms)
+        if by_itself and other.queue_slot != content.slot:
+            queue = QueueId(state.queue(other.queue_slot).queue_id)
+            _stage(writer, message_id, queue, max(other.scheduled_ms, over_ms))
+    return _stage(writer, message_id, content.queue_id, max(due_ms, over_ms))
+
+
+def _stage(writer: JournalWriter, message_id: MessageId, queue: QueueId, due_ms: int) -> Position:
+    body = record_bodies.scheduled_time(queue, due_ms)
+    return writer.stage_update(RecordId(message_id), MessageType.SCHEDULED_TIME, body)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
+
+import trio
 
 from journalfs.clock import Clock, SystemClock
 from journalfs.config.database import DatabaseStore
 from journalfs.config.journal_settings import JournalSettings, journal_settings
 from journalfs.config.layout import locate_store
 from journalfs.config.older import forced
-from journalfs.errors import NotAStore, OlderStore, ReadOnlyStore, SystemFailure
+from journalfs.errors import JournalfsError, NotAStore, OlderStore, ReadOnlyStore, StoreBusy, SystemFailure
 from journalfs.older import refuse_derived
 from journalfs.store.write.store import SyncMode, WritingStore
 from journalfs.store.write.taking import Taking, TakingUnkept
@@ -85,3 +89,51 @@ def _unsynced(settings: JournalSettings) -> JournalSettings:
     from msgspec.structs import replace as with_  # noqa: PLC0415 - beside dataclasses.replace
 
     return with_(settings, journal_datasync=False, large_message_sync=False)
+
+
+# A store that is opened for one change, and closed again.
+
+T = TypeVar("T")
+
+
+def open_alone(path: Path) -> WritingStore:
+    """Open a store for something that needs it for itself. Raises what `open_for_writing` raises."""
+    try:
+        return open_for_writing(path)
+    except StoreBusy as busy:
+        raise StoreBusy(busy.path, busy.holder, "stop that first: only one at a time may change it") from None
+
+
+def change(path: Path, action: Callable[[WritingStore], Awaitable[T]]) -> T:
+    """Do something to a store that nobody else writes, while its own work goes on. Raises `StoreBusy`, and
+    what `action` raises.
+    """
+
+    async def opened() -> T:
+        store = open_alone(path)
+        return await change_in(store, action, store.run)
+
+    return trio.run(opened)
+
+
+async def change_in(
+    store: WritingStore, action: Callable[[WritingStore], Awaitable[T]], work: Callable[[], Awaitable[None]]
+) -> T:
+    """Do something to an open store while `work` goes on, its own or that of its journals alone; then close
+    it. Raises what `action` raises.
+    """
+    ended: list[T | JournalfsError | OSError] = []
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(work)
+            try:
+                ended.append(await action(store))
+            except (JournalfsError, OSError) as error:
+                ended.append(error)  # raised outside, where it is itself and no part of a group
+            nursery.cancel_scope.cancel()
+    finally:
+        store.close()
+    (result,) = ended
+    if isinstance(result, JournalfsError | OSError):
+        raise result
+    return result

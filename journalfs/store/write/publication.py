@@ -30,8 +30,7 @@ from journalfs.limits import (
 )
 from journalfs.store.framing import Framer, Framing, framing_of
 from journalfs.store.memory import NOTHING, Held
-from journalfs.store.outgoing import Outgoing, WholeFile
-from journalfs.store.texts import Texts
+from journalfs.store.outgoing import Outgoing, Texts, WholeFile
 from journalfs.store.write.change import Change, Changes
 from journalfs.store.write.paging import PageTransaction
 from journalfs.store.write.publishing import LongPublication

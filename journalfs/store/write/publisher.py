@@ -14,14 +14,13 @@ from journalfs.format.flush_note import FlushNote
 from journalfs.large.spool import Spool
 from journalfs.limits import PARSED_PIECE_BYTES, SPOOLED_IN_MEMORY_BYTES_MAX
 from journalfs.store.api import Patience, nothing_follows
-from journalfs.store.bodies import Buffer
 from journalfs.store.framing import Framer, Framing, framing_of
-from journalfs.store.outgoing import Outgoing, WholeFile
+from journalfs.store.outgoing import Buffer, Outgoing, WholeFile
 from journalfs.store.write.admission import Admitted
 from journalfs.store.write.flushed import Flushed, PublishingStore, path_of
 
 if TYPE_CHECKING:
-    from journalfs.store.write.ways import FindingWays
+    from journalfs.store.write.sending import FindingWays
 
 
 class FilesStore(PublishingStore, Protocol):

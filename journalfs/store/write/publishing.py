@@ -27,12 +27,11 @@ from journalfs.journal.writer import JournalWriter
 from journalfs.large.writing import BodyWriter, NewBody
 from journalfs.limits import COPY_CHUNK_BYTES, HISTORY_EVENT_BYTES, TEXT_BATCHES_KEPT_MAX
 from journalfs.store.outgoing import NO_PROPERTIES, RECORD_SPARE_BYTES, USER_IDS, Outgoing, address_field
-from journalfs.store.write.duplicates import DuplicateIds, Remembered
+from journalfs.store.write.duplicates import DuplicateIds, Remembered, Settled
 from journalfs.store.write.journals import Journals
+from journalfs.store.write.message_settings import at_once_ms
 from journalfs.store.write.queue_kinds import QueueKinds
 from journalfs.store.write.routing import Alike, AnyRoute, Routed
-from journalfs.store.write.schedules import at_once_ms
-from journalfs.store.write.settled import Settled
 
 Prepared: TypeAlias = tuple[Sequence[tuple[MessageId, Routed]], frozenset[MessageId]]
 """Messages with their ids, and those of them whose bodies went to files of their own."""

@@ -24,19 +24,26 @@ from journalfs.large.flushed import FlushedFolder
 from journalfs.large.writing import BodyWriter
 from journalfs.limits import FOLLOW_INTERVAL_S, SETTLED_OPERATIONS
 from journalfs.store.api import Patience, QueuePath, Redriven, Usage
+from journalfs.store.content import Why
 from journalfs.store.core import Core
+from journalfs.store.events import leave_words
 from journalfs.store.index import IndexDescription, describe, with_ledger
-from journalfs.store.last_words import leave_words
 from journalfs.store.message import HEADER_PREFIX
 from journalfs.store.node_lock import NodeLock
 from journalfs.store.outgoing import Outgoing
-from journalfs.store.prepared import refuse_held
 from journalfs.store.queues import StoreQueue
 from journalfs.store.replaying import Asked, Replayed
 from journalfs.store.runs import Run
-from journalfs.store.undeliverable import Why
+from journalfs.store.transactions import refuse_held
+from journalfs.store.write.address_limits import PageRoom
 from journalfs.store.write.address_rules import AddressRules
-from journalfs.store.write.administering import Administering, address_named, queue_named
+from journalfs.store.write.administering import (
+    Administering,
+    Deleted,
+    address_named,
+    checked_settings,
+    queue_named,
+)
 from journalfs.store.write.admission import FOREVER, Action, Admission, Admitted
 from journalfs.store.write.arrivals import Arrivals
 from journalfs.store.write.auto_deleting import AutoDeleting
@@ -44,13 +51,11 @@ from journalfs.store.write.change import Changes
 from journalfs.store.write.copies import BroughtBack, Copies
 from journalfs.store.write.copies import Replayed as ReplayedCopies
 from journalfs.store.write.deciding import Deciding
-from journalfs.store.write.deleted import Deleted
 from journalfs.store.write.deleting import Deleting
 from journalfs.store.write.delivering import Consumer, Deliveries
 from journalfs.store.write.disk_limits import DiskLimits
-from journalfs.store.write.draft_folder import TRANSACTIONS
-from journalfs.store.write.drafts import Drafts
-from journalfs.store.write.duplicates import DuplicateIds
+from journalfs.store.write.drafts import TRANSACTIONS, Drafts
+from journalfs.store.write.duplicates import DRAFTS, DuplicateIds, Settled
 from journalfs.store.write.expiring import Expiring
 from journalfs.store.write.flushed import Flushed, path_of
 from journalfs.store.write.forwarding import Forwarding
@@ -60,7 +65,6 @@ from journalfs.store.write.leaving import Choice, Leaving, StageAlso, chosen_run
 from journalfs.store.write.lending import Lending
 from journalfs.store.write.message_settings import stage_message_update
 from journalfs.store.write.paced import Paced
-from journalfs.store.write.page_room import PageRoom
 from journalfs.store.write.paged import Paged
 from journalfs.store.write.publication import (
     Publication,
@@ -79,12 +83,9 @@ from journalfs.store.write.removing import Removing
 from journalfs.store.write.replaying import OwnHistory, Progress, replay
 from journalfs.store.write.routing import Routing
 from journalfs.store.write.self_reading import SelfReadingStore
-from journalfs.store.write.sending import Sending, Sent
-from journalfs.store.write.settings_file import checked_settings
-from journalfs.store.write.settled import DRAFTS, Settled
+from journalfs.store.write.sending import FindingWays, Sending, Sent
 from journalfs.store.write.snapshotting import SnapshotMaking
 from journalfs.store.write.sync_mode import SyncMode
-from journalfs.store.write.ways import FindingWays
 
 __all__ = ["SyncMode", "WritingStore"]
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
-from collections.abc import Callable, Iterator
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace as with_
 
 from journalfs import door
 from journalfs.clock import Clock
@@ -15,8 +20,14 @@ from journalfs.config.layout import StoreLayout
 from journalfs.damage import name_of
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend
+from journalfs.engine.links import move
 from journalfs.engine.page_file import PageStore
+from journalfs.engine.scan import scan_journal
+from journalfs.engine.state import LiveState
+from journalfs.errors import NoSpace
 from journalfs.format.large_file import parse_large_name
+from journalfs.format.record_types import MessageType, RecordKind
+from journalfs.ids import MessageId, RecordId
 from journalfs.journal.kept_damage import KeptDamage
 from journalfs.journal.loader import JournalLoader
 from journalfs.journal.write_settings import WriteSettings
@@ -24,7 +35,7 @@ from journalfs.large.flushed import FlushedFolder
 from journalfs.large.writing import BodyWriter
 from journalfs.store.absent import refuse_without_journal, refuse_without_pages
 from journalfs.store.core import Core
-from journalfs.store.events import Events
+from journalfs.store.events import Events, take_words
 from journalfs.store.journals import (
     as_found,
     bindings_journal,
@@ -34,17 +45,143 @@ from journalfs.store.journals import (
     make_retention,
     message_journal,
 )
-from journalfs.store.last_words import take_words
 from journalfs.store.node_lock import NodeLock
 from journalfs.store.opening import Opening
+from journalfs.store.orphans import orphaned_bodies
 from journalfs.store.write.disk_limits import disk_limits
 from journalfs.store.write.flushed import FLUSHED
 from journalfs.store.write.journals import Journals, open_journals
 from journalfs.store.write.keeping import aside_of, sweep
-from journalfs.store.write.orphans import set_orphans_aside
 from journalfs.store.write.store import SyncMode, WritingStore
-from journalfs.store.write.unkept import UnkeptStore, temporary_layout, temporary_settings
-from journalfs.store.write.unreferenced import delete_unreferenced
+
+# A store whose configuration says that nothing is kept: `persistence-enabled` is false.
+#
+# Its broker would have it in memory. Here it begins empty in a temporary directory, which goes when the store
+# is closed; files that lie where the configuration says are neither read nor changed.
+
+
+def temporary_layout(layout: StoreLayout) -> StoreLayout:
+    """The same store in a new directory, all of it. Raises OSError."""
+    root = Path(os.path.realpath(tempfile.mkdtemp(prefix="journalfs-")))
+    return dataclasses.replace(
+        layout,
+        root=root,
+        journal_dir=root / "journal",
+        bindings_dir=root / "bindings",
+        paging_dir=root / "paging",
+        large_dir=root / "large-messages",
+        node_manager_lock_dir=root / "journal",
+        retention_dir=None,
+    )
+
+
+def temporary_settings(settings: JournalSettings) -> JournalSettings:
+    """There is nothing to make durable, and no history of it."""
+    return with_(
+        settings,
+        journal_type="NIO",
+        journal_datasync=False,
+        large_message_sync=False,
+        create_journal_dir=True,
+        create_bindings_dir=True,
+        retention_directory=None,
+    )
+
+
+class UnkeptStore(WritingStore):
+    """Made by `open_for_writing` in a `temporary_layout`."""
+
+    def status(self) -> Mapping[str, object]:
+        return {**super().status(), "persistent": False}
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            door.remove_tree(self.core.root)
+
+
+# Messages that no queue has any more and whose records were not deleted: what a crash leaves behind.
+#
+# They count for nothing, but their records keep journal files from being used again. Brokers delete them when
+# they start; so does this, unless something in the journal is damaged: then the references may be what was
+# lost. What the view knows may come from an index, so the writer's own account has the last word.
+
+_ADDS = frozenset({RecordKind.ADD, RecordKind.ADD_TX})
+_MESSAGES = frozenset({MessageType.MESSAGE, MessageType.LARGE_MESSAGE})
+
+
+def delete_unreferenced(core: Core, journals: Journals) -> list[MessageId]:
+    """Stage their deletes. Nobody has to wait for them."""
+    state, writer = core.loader.state, journals.messages
+    counts = state.counts()
+    if writer.totals().live_records == counts.messages + counts.side_records:
+        return []
+    unknown = set(writer.ledger.live_ids()) - _known_ids(state)
+    found = sorted(unknown & _message_ids(core)) if unknown else []
+    found = [message_id for message_id in found if writer.ledger.references(message_id) <= 0]
+    if found and core.damage():
+        message = f"{len(found)} messages are in no queue; they are kept, because the journal is damaged"
+        core.events.add("unreferenced", message)
+        return []
+    try:
+        for message_id in found:
+            writer.stage_delete(RecordId(message_id))
+    except NoSpace as error:
+        # The next one to open the store does it.
+        core.events.add("delete-postponed", str(error))
+        return []
+    if found:
+        message = f"{len(found)} messages in no queue are deleted: their reader ended before it could"
+        core.events.add("unreferenced", message, level=logging.INFO)
+    return [MessageId(message_id) for message_id in found]
+
+
+def _known_ids(state: LiveState) -> set[int]:
+    known = {operation.record_id for operation in state.side()}
+    for queue in state.queues():
+        known.update(state.listing(state.refs(queue.slot, "arrival", "all")).ids)
+    for transaction in state.transactions():
+        known.update(operation.record_id for operation in transaction.operations)
+    return known
+
+
+def _message_ids(core: Core) -> set[int]:
+    """Ids of all message records that the journal holds."""
+    found: set[int] = set()
+    files = core.loader.files
+    for read in files.read_files():
+        scan = scan_journal(files[read.slot], rid=read.file.rid, version=read.file.version)
+        found.update(
+            record.record_id for record in scan if record.kind in _ADDS and record.user_type in _MESSAGES
+        )
+    return found
+
+
+# Bodies without a message are set aside when a store is opened for writing.
+#
+# A broker deletes them when it starts. Here they are moved out of its sight: deleting is the owner's choice.
+
+ORPHANS = "orphans"
+
+
+def set_orphans_aside(core: Core) -> list[MessageId]:
+    """Move them below the store's own folder, and say so. One that cannot be moved stays where it is."""
+    folder = core.root / "journalfs" / ORPHANS
+    moved: list[MessageId] = []
+    for file in orphaned_bodies(core):
+        try:
+            door.make_folders(folder)
+            move(core.large.path / file.name, folder / file.name)
+        except OSError as error:
+            reason = f"it stays where it is, since it cannot be moved to {folder}: {error.strerror or error}"
+            core.events.add("orphan", f"{file.name}: no message has this body; {reason}")
+            continue
+        moved.append(file.message_id)
+        message = f"{file.name}: no message has this body; it is in {folder} now"
+        core.events.add("orphan", message, level=logging.INFO)
+    return moved
+
 
 _UNCONFIGURED: Final = (
     "it has no broker's configuration, so all settings have their defaults, and failed or expired messages "

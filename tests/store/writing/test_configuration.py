@@ -20,8 +20,8 @@ from journalfs.errors import AddressFull
 from journalfs.store.settings import broker_toml, settings_in_force
 from journalfs.store.store import JournalStore
 from journalfs.store.write.disk_limits import Space
+from journalfs.store.write.expiring import every_period
 from journalfs.store.write.opening import open_for_writing
-from journalfs.store.write.periods import every_period
 from journalfs.store.write.store import WritingStore
 from tests.config.test_broker_xml import document
 from tests.store.conftest import LittleStore

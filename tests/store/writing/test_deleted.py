@@ -6,8 +6,7 @@ from journalfs.bindings.model import Address
 from journalfs.clock import FakeClock
 from journalfs.format.bindings import RoutingType
 from journalfs.ids import AddressId
-from journalfs.store.write.administering import new_address
-from journalfs.store.write.deleted import NAMES_MAX, Deleted
+from journalfs.store.write.administering import NAMES_MAX, Deleted, new_address
 
 KEEP_S = 60
 

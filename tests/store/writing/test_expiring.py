@@ -14,9 +14,9 @@ import trio.testing
 
 from journalfs.ids import MessageId
 from journalfs.store import open_store
+from journalfs.store.content import Why
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import Run
-from journalfs.store.undeliverable import Why
 from journalfs.store.write import expiring as expiring_module
 from journalfs.store.write.address_rules import ExpiryRule
 from journalfs.store.write.opening import open_for_writing

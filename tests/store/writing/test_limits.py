@@ -17,8 +17,8 @@ from journalfs.engine.waiting import Slices
 from journalfs.errors import AddressFull, ReadOnlyStore, WriteFailed
 from journalfs.ids import MessageId
 from journalfs.journal.loader import JournalLoader, PollResult
+from journalfs.store.control import metrics_text
 from journalfs.store.memory import Held
-from journalfs.store.metrics import metrics_text
 from journalfs.store.outgoing import WholeFile
 from journalfs.store.write.admission import Action
 from journalfs.store.write.disk_limits import Space
