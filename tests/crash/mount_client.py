@@ -19,23 +19,45 @@ QUEUES = ("work.a", "work.b")
 class MountClient:
     """Keeps the history of what it was told."""
 
-    def __init__(self, mounted: Path, history: History, seed: int, lengths: Sequence[int] = (0,)) -> None:
-        """Texts are lengthened by one of `lengths`."""
+    def __init__(
+        self,
+        mounted: Path,
+        history: History,
+        seed: int,
+        lengths: Sequence[int] = (0,),
+        writers: int = 0,
+    ) -> None:
+        """Texts are lengthened by one of `lengths`; so many threads go on writing to a file each, only."""
         self._lengths = lengths
+        self._writers = writers
         self._mounted = mounted
         self._history = history
         self._seed = seed
         self._one = threading.Lock()
         self._numbers = count(1)
-        self._ended = threading.Event()
+        self._listens = True
 
     def work(self) -> None:
         """Return when the mount is gone."""
-        threads = [threading.Thread(target=self._thread, args=(task,)) for task in range(THREADS)]
+        tasks = [self._write_on if task < self._writers else self._thread for task in range(THREADS)]
+        threads = [threading.Thread(target=task, args=(number,)) for number, task in enumerate(tasks)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
+
+    def listen_no_more(self) -> None:
+        """What is told from here on, while a disk stops, counts as not told."""
+        with self._one:
+            self._listens = False
+
+    def _write_on(self, task: int) -> None:
+        chance = Random(f"{self._seed}/{task}")
+        for turn in count():
+            try:
+                self._append(chance, f"{self._seed}-{task}-{turn}", writes=chance.choice((1, 10, 1000)))
+            except OSError:
+                return
 
     def _thread(self, task: int) -> None:
         chance = Random(f"{self._seed}/{task}")
@@ -55,24 +77,37 @@ class MountClient:
                 return
 
     def _publish(self, chance: Random, name: str) -> None:
-        more = "x" * chance.choice(self._lengths)
-        texts = [f"{name}-{n}{more}" for n in range(chance.choice((1, 1, 3, 30)))]
+        if chance.random() < 0.3:
+            self._stage(chance, name)
+        else:
+            self._append(chance, name, writes=1)
+
+    def _stage(self, chance: Random, name: str) -> None:
         queue = chance.choice((None, *QUEUES))
         folder = self._mounted / "work" / (queue or "")
-        places = frozenset((one, text) for one in (QUEUES if queue is None else (queue,)) for text in texts)
-        content = "".join(text + "\n" for text in texts).encode()
-        change = self._begin(places, frozenset())
-        if chance.random() < 0.3:
-            staged = folder / f".{name}.txt"
-            staged.write_bytes(content)
-            staged.rename(folder / f"{name}.txt")
-        else:
-            descriptor = os.open(folder / f"{name}.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-            try:
-                assert os.write(descriptor, content) == len(content)
-            finally:
-                os.close(descriptor)
+        change, content = self._begin_texts(chance, queue, name)
+        staged = folder / f".{name}.txt"
+        staged.write_bytes(content)
+        staged.rename(folder / f"{name}.txt")
         self._end(change)
+
+    def _append(self, chance: Random, name: str, writes: int) -> None:
+        queue = chance.choice((None, *QUEUES))
+        path = self._mounted / "work" / (queue or "") / f"{name}.txt"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        try:
+            for write in range(writes):
+                change, content = self._begin_texts(chance, queue, f"{name}-{write}")
+                assert os.write(descriptor, content) == len(content)
+                self._end(change)
+        finally:
+            os.close(descriptor)
+
+    def _begin_texts(self, chance: Random, queue: str | None, name: str) -> tuple[Change, bytes]:
+        more = "x" * chance.choice(self._lengths)
+        texts = [f"{name}-{n}{more}" for n in range(chance.choice((1, 1, 3, 30)))]
+        places = frozenset((one, text) for one in (QUEUES if queue is None else (queue,)) for text in texts)
+        return self._begin(places, frozenset()), "".join(text + "\n" for text in texts).encode()
 
     def _learn(self, mine: dict[Place, str], name: str) -> None:
         """File names of the messages that were just published."""
@@ -114,4 +149,5 @@ class MountClient:
 
     def _end(self, change: Change) -> None:
         with self._one:
-            self._history.take(change.line("done"))
+            if self._listens:
+                self._history.take(change.line("done"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -17,25 +18,42 @@ from typing import Any
 
 from journalfs.store.write.store import SyncMode
 from tests.crash.history import History
-from tests.mounting import MountedStore, journalfs
+from tests.mounting import MountedStore
 from tests.reference.store import load
 
 LONGEST_S = 1.0
 
 
 @contextmanager
-def killed_mount(root: Path, mountpoint: Path, after_s: float, *options: str) -> Iterator[None]:
-    """A mount of the store that is killed so much later; at the end nothing of it is left."""
-    done = journalfs("mount", *options, root, mountpoint)
-    assert done.returncode == 0, done.stderr
-    process = MountedStore(mountpoint).process_id()
-    killer = threading.Timer(after_s, os.kill, (process, signal.SIGKILL))
+def killed_mount(
+    root: Path,
+    mountpoint: Path,
+    after_s: float,
+    *options: str,
+    before: Callable[[], object] = lambda: None,
+) -> Iterator[None]:
+    """A mount of the store that is killed so much later, behind a call of `before`; at the end nothing of it
+    is left.
+    """
+    command = ["tests.crash.patient", "mount", *options, str(root), str(mountpoint)]
+    subprocess.run([sys.executable, "-m", *command], cwd=Path(__file__).parents[2], check=True)
+    process = os.pidfd_open(MountedStore(mountpoint).process_id())
+
+    def kill() -> None:
+        try:
+            before()
+        finally:
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+
+    killer = threading.Timer(after_s, kill)
     killer.start()
     try:
         yield
     finally:
         killer.join()
         subprocess.run(["umount", "--lazy", mountpoint], check=True)
+        select.select([process], [], [])
+        os.close(process)
 
 
 def texts_in(root: Path) -> dict[str, list[str]]:
