@@ -8,6 +8,7 @@ before each request that may change something. So what is answered in C is what 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
@@ -30,6 +31,7 @@ _NAMES: Final = (
     *("unknown", "revoked", "releasing", "other", "unpublished"),
     *("by_spare", "revokes", "compared", "differed", "flushes"),
 )
+_COUNT: Final = re.compile(r"[0-9]{1,9}")
 _RETURNED_MAX: Final = 64
 _LOADED: Final[list[ModuleType]] = []
 
@@ -84,8 +86,10 @@ class Front:
 
     def start(self, trio_fd: int, *, hot: bool) -> None:
         spins = len(os.sched_getaffinity(0)) > 1
-        chaos, self.compares = int(os.environ.get(CHAOS, "0")), bool(os.environ.get(SHADOW))
-        number = self._lib.jfs_front_start(hot, spins, chaos, self.compares)
+        chaos, self.compares = os.environ.get(CHAOS) or "0", bool(os.environ.get(SHADOW))
+        if not _COUNT.fullmatch(chaos):
+            raise FrontUnavailableError(f"{CHAOS}={chaos}: give a number of requests")
+        number = self._lib.jfs_front_start(hot, spins, int(chaos), self.compares)
         if number:
             raise FrontUnavailableError(f"no thread for it: {os.strerror(number)}")
         self._trio_fd = trio_fd

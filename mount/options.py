@@ -89,7 +89,7 @@ _WORDS: Final = {
 
 def front_unless_told() -> NativeFront:
     """As the environment says. Raises `WrongCall`."""
-    word = os.environ.get(FRONT_VARIABLE, "off")
+    word = os.environ.get(FRONT_VARIABLE) or "off"
     if word not in get_args(NativeFront):
         raise WrongCall(f"{FRONT_VARIABLE}={word}: give off, forward or on")
     return cast(NativeFront, word)

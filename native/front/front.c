@@ -345,23 +345,40 @@ static void claim(struct fuse_session *session, void *libfuse) {
     const custom_io io = {.writev = write_for_libfuse, .read = read_for_libfuse};
     if (take_over(session, &io, fd)) {
         front.problem = "libfuse lets nobody else read";
+        fcntl(fd, F_SETFL, flags);
         return;
     }
     front.fd = fd;
     front.claimed = 1;
 }
 
+typedef int (*session_mount)(struct fuse_session *, const char *);
+
+int fuse_session_mount(struct fuse_session *session, const char *mountpoint);
+
+/* libfuse's own, and where to find more of it. Of a library that was opened, its own and what it needs are looked
+ * through: this is neither. Who was loaded before all else, and calls this as the next, has one of its own. */
+static session_mount libfuse_mount(const void *called_by, void **libfuse) {
+    static const char *const names[] = {NULL, "libfuse3.so.3", "libfuse3.so.4"};
+    Dl_info caller, owner;
+    if (!dladdr(called_by, &caller)) return NULL;
+    for (size_t place = 0; place < sizeof names / sizeof *names; place++) {
+        *libfuse = dlopen(place ? names[place] : caller.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+        void *const found = *libfuse ? dlsym(*libfuse, "fuse_session_mount") : NULL;
+        if (found && dladdr(found, &owner) && owner.dli_fbase != caller.dli_fbase &&
+            (session_mount)found != fuse_session_mount)
+            return (session_mount)found;
+    }
+    return NULL;
+}
+
 /* Found before libfuse's own where this was loaded with RTLD_GLOBAL before who calls it. */
 __attribute__((visibility("default"))) int fuse_session_mount(struct fuse_session *session, const char *mountpoint) {
-    Dl_info caller;
-    int (*mount_it)(struct fuse_session *, const char *) = NULL;
-    void *library = NULL;
-    if (dladdr(__builtin_return_address(0), &caller)) library = dlopen(caller.dli_fname, RTLD_NOW | RTLD_NOLOAD);
-    /* Of a library that was opened, its own and what it needs are looked through: this is neither. */
-    if (library) mount_it = (int (*)(struct fuse_session *, const char *))dlsym(library, "fuse_session_mount");
-    if (!mount_it || mount_it == fuse_session_mount) return -1;
+    void *libfuse;
+    const session_mount mount_it = libfuse_mount(__builtin_return_address(0), &libfuse);
+    if (!mount_it) return -1;
     const int failed = mount_it(session, mountpoint);
-    if (!failed && armed) claim(session, library);
+    if (!failed && armed) claim(session, libfuse);
     return failed;
 }
 
@@ -519,14 +536,18 @@ static void *read_ahead(void *nothing) {
 }
 
 int jfs_front_start(int hot, int spins, uint32_t chaos, int shadow) {
+    if (hot && (reader.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) return errno;
     front.hot = hot;
     front.spins = spins;
     front.shadow = shadow;
     front.chaos = front.until_chaos = chaos;
     front.started = 1;
-    if (!hot) return 0;
-    reader.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return reader.event < 0 ? errno : pthread_create(&reader.thread, NULL, read_ahead, NULL);
+    const int failed = hot ? pthread_create(&reader.thread, NULL, read_ahead, NULL) : 0;
+    if (failed) {
+        front.started = front.hot = 0;
+        close(reader.event);
+    }
+    return failed;
 }
 
 void jfs_front_stop(void) {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.kinds import first_is_quick
-from tests.mount.conftest import ROOT, MountedFake, MountFake, end, started_after
+from tests.mount.conftest import MountedFake, MountFake
 from tests.mounting import journalfs, mounted_for_writing
 
 pytestmark = pytest.mark.mount
@@ -141,72 +140,6 @@ def test_answers_in_c_are_those_of_python(mount_fake: MountFake, monkeypatch: py
     found = counts(mounted)
     assert (found["lookup"], found["differed"]) == (0, 0)
     assert found["compared"] > ROUNDS
-
-
-@pytest.mark.rule("S-275")
-@pytest.mark.parametrize(
-    ("before", "options", "reason"),
-    [
-        ("sys.modules['journalfs_mount._front'] = None", "front=on", "it was not built"),
-        ("import pyfuse3", "front=on", "pyfuse3 did not mount through the front"),
-        ("pass", "front=on,loop=stock", "the stock loop reads for itself"),
-        (
-            "from journalfs_mount import front; front.load(); import journalfs_mount.fastwait as f; "
-            "f._WAIT_NAME = '_renamed'",
-            "front=on",
-            "pyfuse3 has no _renamed",
-        ),
-        (
-            "from journalfs_mount import front; front.Front.start = lambda *_, **__: (_ for _ in ()).throw("
-            "front.FrontUnavailableError('no thread for it'))",
-            "front=on",
-            "no thread for it",
-        ),
-    ],
-)
-def test_where_it_cannot_be_used_pyfuse3_reads(
-    tmp_path: Path, before: str, options: str, reason: str
-) -> None:
-    mounted = started_after(before, tmp_path, options)
-    try:
-        assert mounted.answer() == "ready"
-        for _ in range(3):
-            assert sorted(os.listdir(tmp_path)) == ["DLQ", "orders"]
-            (tmp_path / PART).read_bytes()
-        report = mounted.report()
-        assert reason in str(report["frontFallback"])
-        assert "front" not in report
-    finally:
-        errors = end(mounted)
-    assert f"the front is not used, requests take longer: {reason}" in errors
-    assert mounted.process.returncode == 0
-
-
-def test_a_library_that_lets_nobody_else_read_is_left_alone(tmp_path: Path) -> None:
-    """As libfuse before 3.13, without `fuse_session_custom_io`."""
-    (tmp_path / "old.c").write_text(
-        "struct s; int fuse_session_mount(struct s *a, const char *b) { return b[0] == 'x'; }\n"
-        "int fuse_session_fd(struct s *a) { return 0; }\n"
-    )
-    (tmp_path / "caller.c").write_text(
-        "struct s; int fuse_session_mount(struct s *, const char *);\n"
-        "int call(const char *place) { return fuse_session_mount(0, place); }\n"
-    )
-    library, caller = tmp_path / "libold.so", tmp_path / "libcaller.so"
-    build = ["cc", "-shared", "-fPIC", "-o"]
-    subprocess.run([*build, library, tmp_path / "old.c"], check=True)
-    subprocess.run([*build, caller, tmp_path / "caller.c", library], check=True)
-    program = (
-        "import ctypes, sys; from journalfs_mount import front; front.load()\n"
-        "call = ctypes.CDLL(sys.argv[1]).call\n"
-        "print(call(b'x'), call(b'place'))\n"
-        "try: front.Front.claimed()\n"
-        "except front.FrontUnavailableError as reason: print(reason)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(caller)], capture_output=True, text=True, check=True, cwd=ROOT
-    )
-    assert done.stdout.splitlines() == ["1 0", "libfuse is older than 3.13"]
 
 
 @pytest.mark.parametrize("front", first_is_quick("on", "forward"))
