@@ -106,9 +106,7 @@ def test_one_processor_is_enough(tmp_path: Path) -> None:
     assert report["front"] == "on"
 
 
-@pytest.mark.parametrize(
-    ("said", "works"), [("", True), ("off", True), ("ON", False), ("on,forward", False)]
-)
+@pytest.mark.parametrize(("said", "works"), [("", True), ("off", True), ("ON", False), ("on,forward", False)])
 def test_the_environment_says_one_of_three_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, works: bool
 ) -> None:
@@ -154,7 +152,7 @@ as {journalfs} umount mnt
 
 
 def as_they_do(folder: Path, device: str) -> subprocess.CompletedProcess[str]:
-    """What a shell prints in a mount namespace of its own, with another device for all in the place of FUSE's."""
+    """In a mount namespace of its own, with another device in the place of FUSE's."""
     words = {
         "{as_nobody}": " ".join(AS_NOBODY),
         "{nobody}": f"{NOBODY}:{NOBODY}",
