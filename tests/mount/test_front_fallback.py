@@ -89,8 +89,8 @@ def test_what_the_system_lacks(
 ) -> None:
     """A library that was loaded before all others stands in the way. Not all of them do any harm."""
     library = tmp_path / "taking.so"
-    build = ["cc", "-shared", "-fPIC", "-w", f"-D{taken}", "-o", library, ROOT / "tests/mount/taking.c"]
-    subprocess.run(build, check=True)
+    build = ["cc", "-shared", "-fPIC", "-w", f"-D{taken}", "tests/mount/taking.c", "-o", str(library)]
+    subprocess.run(build, cwd=ROOT, check=True)
     monkeypatch.setenv("LD_PRELOAD", str(library))
     place = tmp_path / "mnt"
     place.mkdir()
