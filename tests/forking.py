@@ -49,11 +49,12 @@ def surroundings() -> tuple[object, ...]:
 class Forks:
     """The process that is forked, which ends with this one."""
 
-    def __init__(self) -> None:
+    def __init__(self, *unlimited: str) -> None:
+        """`unlimited` are names of `journalfs.limits` that nothing reaches in the commands."""
         self._surroundings = surroundings()
         self._control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.forking", str(other.fileno())],
+            [sys.executable, "-m", "tests.forking", str(other.fileno()), *unlimited],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             pass_fds=[other.fileno()],
@@ -101,8 +102,8 @@ def _read_to_their_ends(readers: list[int], command: Sequence[str], timeout_s: f
 
 
 @cache
-def forks() -> Forks:
-    return Forks()
+def forks(*unlimited: str) -> Forks:
+    return Forks(*unlimited)
 
 
 def _serve(control: socket.socket) -> None:
@@ -144,6 +145,7 @@ def _become(request: dict[str, Any], files: list[int]) -> None:
 
 
 if __name__ == "__main__":
+    vars(importlib.import_module("journalfs.limits")).update(dict.fromkeys(sys.argv[2:], 10**12))
     for name in IMPORTED:
         importlib.import_module(name)
     assert "pyfuse3" not in sys.modules

@@ -28,7 +28,10 @@ NO_TESTS: Final = 5
 """What pytest ends with where nothing was chosen."""
 
 
-OF_MOUNTS: Final = ("mount", "semantics", "model", "writing", "faults", "crash", "security")
+OF_MOUNTS: Final = (
+    *("mount", "semantics", "model", "writing", "faults", "crash", "security"),
+    *("publish", "cli", "backup", "history", "exchange", "recipes"),
+)
 
 
 def chosen_by(front: str) -> list[str]:

@@ -18,7 +18,8 @@ from typing import Any
 
 from journalfs.store.write.store import SyncMode
 from tests.crash.history import History
-from tests.mounting import MountedStore
+from tests.forking import forks
+from tests.mounting import COMMAND_S_MAX, JOURNALFS, MountedStore
 from tests.reference.store import load
 
 LONGEST_S = 1.0
@@ -35,8 +36,10 @@ def killed_mount(
     """A mount of the store that is killed so much later, behind a call of `before`; at the end nothing of it
     is left.
     """
-    command = ["tests.crash.patient", "mount", *options, str(root), str(mountpoint)]
-    subprocess.run([sys.executable, "-m", *command], cwd=Path(__file__).parents[2], check=True)
+    command = [str(JOURNALFS), "mount", *options, str(root), str(mountpoint)]
+    # However long flushes take, C publishes.
+    done = forks("INLINE_FLUSH_NS_MAX", "STALL_NS").run(command, COMMAND_S_MAX)
+    assert done.returncode == 0, done.stderr
     process = os.pidfd_open(MountedStore(mountpoint).process_id())
 
     def kill() -> None:
