@@ -17,7 +17,7 @@ from xdist.remote import Producer
 from journalfs.ownership import adopt_stores, has_adopted
 from tests.frozen import ExpectedStores, PristineStores
 from tests.kinds import mark_long
-from tests.mounting import Commands
+from tests.mounting import EVERY_DISK_IS_QUICK, Commands
 from tests.sharing import Sharing, slowest_first
 from tests.tables.servers import Server, postgresql
 from tests.tools.crash_copy import copy_as_left
@@ -64,6 +64,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = compiled
     sys.dont_write_bytecode = False
     Commands.forked = config.getoption("--commands") == "fork"
+    if os.environ.get("JOURNALFS_FRONT") == "on":
+        Commands.unlimited = EVERY_DISK_IS_QUICK
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)

@@ -18,19 +18,22 @@ JOURNALFS = Path(sys.executable).with_name("journalfs")
 COMMAND_S_MAX = 120
 """No command of these tests takes longer unless it hangs."""
 LISTINGS_MAX = 20
+EVERY_DISK_IS_QUICK = ("INLINE_FLUSH_NS_MAX", "STALL_NS")
+"""Limits without which C publishes, however long flushes take."""
 
 
 class Commands:
     """How they are started: see `tests.forking`."""
 
     forked = True
+    unlimited: tuple[str, ...] = ()
 
 
 def journalfs(*arguments: str | Path, **keywords: Any) -> subprocess.CompletedProcess[str]:
     """Run the command and return what it printed and its exit code."""
     command = [str(JOURNALFS), *map(str, arguments)]
-    if Commands.forked and not keywords and forks().suits():
-        return forks().run(command, COMMAND_S_MAX)
+    if Commands.forked and not keywords and forks(*Commands.unlimited).suits():
+        return forks(*Commands.unlimited).run(command, COMMAND_S_MAX)
     return subprocess.run(
         command,
         stdin=subprocess.DEVNULL,

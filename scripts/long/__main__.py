@@ -28,6 +28,7 @@ NO_TESTS: Final = 5
 """What pytest ends with where nothing was chosen."""
 
 
+FRONTS: Final = ("off", "forward", "on", "chaos", "shadow")
 OF_MOUNTS: Final = (
     *("mount", "semantics", "model", "writing", "faults", "crash", "security"),
     *("publish", "cli", "backup", "history", "exchange", "recipes"),
@@ -110,7 +111,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/long-tests", description=__doc__)
     parser.add_argument("--seconds", type=int, default=HOUR_S, help="how long this piece may take")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of random work")
-    parser.add_argument("--front", default="", help="forward, on, chaos or shadow: quick tests of mounts")
+    parser.add_argument("--front", default="", choices=("", *FRONTS), help="quick tests of mounts")
     parser.add_argument("files", nargs="*", help="of tests; all that have not passed on this commit")
     chosen = parser.parse_args()
     at, front, until = commit(), chosen.front, time.monotonic() + chosen.seconds

@@ -19,7 +19,7 @@ from typing import Any
 from journalfs.store.write.store import SyncMode
 from tests.crash.history import History
 from tests.forking import forks
-from tests.mounting import COMMAND_S_MAX, JOURNALFS, MountedStore
+from tests.mounting import COMMAND_S_MAX, EVERY_DISK_IS_QUICK, JOURNALFS, MountedStore
 from tests.reference.store import load
 
 LONGEST_S = 1.0
@@ -37,8 +37,7 @@ def killed_mount(
     is left.
     """
     command = [str(JOURNALFS), "mount", *options, str(root), str(mountpoint)]
-    # However long flushes take, C publishes.
-    done = forks("INLINE_FLUSH_NS_MAX", "STALL_NS").run(command, COMMAND_S_MAX)
+    done = forks(*EVERY_DISK_IS_QUICK).run(command, COMMAND_S_MAX)
     assert done.returncode == 0, done.stderr
     process = os.pidfd_open(MountedStore(mountpoint).process_id())
 
