@@ -232,7 +232,7 @@ class FastWait(trio.abc.Instrument):
             self._rests()
             is_idle = not runnable and not self._gatherers
             # Awake for a moment in a burst, then asleep.
-            if wait(0, burst=is_idle) or (is_idle and wait(_sleep_ns(), burst=False)):
+            if wait(0, burst=is_idle) or (is_idle and not runnable and wait(_sleep_ns(), burst=False)):
                 self.requests += 1
                 # A handler begins before anybody waits for the next request.
                 self._expected = self.begun() + 1

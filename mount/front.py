@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from journalfs.store.api import WritableStore
-    from journalfs_mount.hot_writes import HotWrites
+    from journalfs_mount.hot_writes import HotWrites, OpenFiles
 
 WINDOW_BYTES: Final = 65_536
 """Content that is rendered ahead for who reads an open part in small steps."""
@@ -27,8 +27,9 @@ SHADOW: Final = "JOURNALFS_FRONT_SHADOW"
 """For tests: nothing is answered in C, but all that could be is compared with what Python answers."""
 
 _NAMES: Final = (
-    *("getattr", "lookup", "missing", "open", "read", "flush", "release", "write"),
-    *("unknown", "revoked", "releasing", "other", "unpublished"),
+    *("getattr", "lookup", "missing", "open", "create", "read", "flush", "release", "write"),
+    *("unknown", "revoked", "releasing", "held", "unlent", "named", "flags", "crowded", "unready"),
+    *("unpublished", "other"),
     *("by_spare", "revokes", "compared", "differed", "flushes"),
 )
 _COUNT: Final = re.compile(r"[0-9]{1,9}")
@@ -117,18 +118,19 @@ class Front:
 
     # What it may answer.
 
-    def revoke(self) -> None:
+    def revoke(self, *, only_messages: bool = False) -> None:
         """Something may change from here on."""
-        if self.writes is not None:
-            self.writes.stale = True
+        if self.writes is not None and not self.writes.look_again():
+            return
         if self._state.live:
-            self._lib.jfs_front_revoke()
+            self._lib.jfs_front_revoke(only_messages)
 
-    def keep(self, *, lacks: bool = False) -> None:
+    def keep(self, *, lacks: bool = False, lasts: bool = False) -> None:
         """What the handler that calls this answers holds until something changes. `lacks`: the directory
-        lacks all other plain names, too.
+        lacks all other plain names, too. `lasts`: that lines are published in C is no such change; where a
+        name is missing, for plain names.
         """
-        self._lib.jfs_front_keep(2 if lacks else 1)
+        self._lib.jfs_front_keep((2 if lacks else 1) | (4 if lasts else 0))
 
     def returned(self) -> Sequence[int]:
         """Handles of files that nobody has open, and that are not kept so any more: they are to be closed."""
@@ -146,11 +148,11 @@ class Front:
         view = self._ffi.from_buffer("uint8_t[]", content)
         self._lib.jfs_front_content(handle, offset, view, len(content), ends)
 
-    def publish(self, store: WritableStore, asks: Callable[[int], None]) -> HotWrites:
-        """Publish lines to a store; `asks` is told of users whose lines were."""
+    def publish(self, store: WritableStore, open_files: OpenFiles) -> HotWrites:
+        """Publish lines to a store."""
         from journalfs_mount.hot_writes import HotWrites  # noqa: PLC0415  (not before all else)
 
-        self.writes = HotWrites(self._ffi, self._lib, store, asks)
+        self.writes = HotWrites(self._ffi, self._lib, store, open_files)
         return self.writes
 
     # What it did.
@@ -166,5 +168,5 @@ class Front:
         return {
             "getattr": counts["getattr"],
             "lookup": counts["lookup"] + counts["missing"],
-            **{name: counts[name] for name in ("open", "read", "flush", "release", "write")},
+            **{name: counts[name] for name in ("open", "create", "read", "flush", "release", "write")},
         }

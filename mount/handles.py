@@ -50,6 +50,13 @@ class HandleTable(Generic[Opened]):
         self._owners[number] = owner
         return number
 
+    def adopt(self, number: int, opened: Opened, owner: int) -> None:
+        """Keep what was opened with a number that this table gives to none. That there was room for it was
+        seen before."""
+        self._shares.hold(Share.OPEN, owner)
+        self._opened[number] = opened
+        self._owners[number] = owner
+
     def has_room(self, owner: int) -> bool:
         """Whether one more of a user's is taken."""
         is_left = len(self._opened) < self._shares.room(self._max, owner)

@@ -1,18 +1,27 @@
 """Files whose lines the front publishes: C makes them durable and answers, while Python waits for requests.
 
 Python has the end of the journal whenever any of its code runs. It lends it to C for as long as it waits, and
-learns of all that was published before anything else happens.
+learns of all that was published before anything else happens. Files that C made are Python's when somebody
+asks it of them, or when something is to change.
 """
 
 from __future__ import annotations
 
+import ctypes
+from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeAlias
 
+from journalfs.ids import Inode
 from journalfs.store.api import LinesWay, WritableStore
 
 WAYS_MAX: Final = 32
 """Places that lines are published to in C at a time: each is looked at whenever the end is lent anew."""
+MAKING_MAX: Final = 8
+"""Places that files are made in by C at a time."""
+
+Place: TypeAlias = tuple[str, str | None]
 
 
 class LinesFile(Protocol):
@@ -23,6 +32,37 @@ class LinesFile(Protocol):
 
     def failed(self, error: Exception) -> None:
         """The front could not, and whoever wrote them was told so."""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeFile:
+    """What the front made, and somebody has open. `lookups`: so often the kernel knows it. `lines` were
+    written to it, `size_bytes` in all.
+    """
+
+    handle: int
+    inode: Inode
+    parent: Inode
+    name: bytes
+    flags: int
+    user: int
+    thread: int
+    lookups: int
+    size_bytes: int
+    lines: int
+
+
+class OpenFiles(Protocol):
+    """What the front says of open files."""
+
+    def asked(self, user: int) -> None:
+        """It answered something for a user."""
+
+    def adopt(self, made: MadeFile, row: object) -> None:
+        """A file of it is Python's from now on: `HotWrites.adopted`."""
+
+    def closed(self, handle: int) -> None:
+        """It closed a file of Python's."""
 
 
 class _Way:
@@ -39,7 +79,7 @@ class _Way:
 class HotFile:
     """An open file. `warm` while nothing of it is under way in Python, `cool` before anything is."""
 
-    __slots__ = ("_hot", "_place", "file", "handle", "owner", "row")
+    __slots__ = ("_hot", "file", "handle", "owner", "place", "row")
 
     def __init__(self, hot: HotWrites, file: LinesFile, handle: int, owner: int, row: Any) -> None:
         self._hot = hot
@@ -47,22 +87,22 @@ class HotFile:
         self.handle = handle
         self.owner = owner
         self.row = row
-        self._place: tuple[str, str | None] | None = None
+        self.place: Place | None = None
 
-    def warm(self, place: tuple[str, str | None], size_bytes: int, *, appends: bool) -> None:
+    def warm(self, place: Place, size_bytes: int, *, appends: bool) -> None:
         """From here on C publishes lines that are written to it in a place, if it can."""
-        if self._place is None:
+        if self.place is None:
             way = self._hot.taken(place)
             if way is None:
                 return
-            self._place, self.row.way = place, self._hot.ffi.cast("void *", way.pointer)
+            self.place, self.row.way = place, self._hot.ffi.cast("void *", way.pointer)
         self.row.bytes, self.row.appends = size_bytes, appends
 
     def cool(self) -> None:
         """All that is written to it is Python's."""
-        if self._place is not None:
-            self._hot.given_back(self._place)
-            self._place, self.row.way = None, self._hot.ffi.NULL
+        if self.place is not None:
+            self._hot.given_back(self.place)
+            self.place, self.row.way = None, self._hot.ffi.NULL
 
     def close(self) -> None:
         self.cool()
@@ -72,22 +112,29 @@ class HotFile:
 class HotWrites:
     """All of one mount."""
 
-    def __init__(self, ffi: Any, lib: Any, store: WritableStore, asks: Callable[[int], None]) -> None:
+    def __init__(self, ffi: Any, lib: Any, store: WritableStore, open_files: OpenFiles) -> None:
         self.ffi = ffi
         self._lib = lib
         self._lending = store.lending
         self._changes = store.changes
-        self._asks = asks
+        self._open_files = open_files
         self._lent: Any = lib.jfs_front_lent_of()
         end = self._lending.end
         self._lent.stage = ffi.cast("int (*)(void *, void *, const uint8_t *, uint64_t)", end.stage)
         self._lent.flush = ffi.cast("int32_t (*)(void *)", end.flush)
         self._lent.full, self._lent.unfit = end.full, end.unfit
         self._tail = ffi.cast("void *", end.tail)
-        self._ways: dict[tuple[str, str | None], _Way] = {}
+        self._ways: dict[Place, _Way] = {}
+        self._making: OrderedDict[Place, None] = OrderedDict()
+        """Places that C makes files in, as they were asked for last."""
         self._files: dict[int, HotFile] = {}
-        self.stale = True
+        self._stale = True
         """Something may be otherwise than when the end was lent."""
+        self._is_held = True
+        self._is_learning = False
+        # With the interpreter's lock: who lets go of it here may get it back late, and C waits meanwhile.
+        hold = ctypes.PYFUNCTYPE(None)(int(ffi.cast("uintptr_t", ffi.addressof(lib, "jfs_front_hold"))))
+        self._hold: Callable[[], None] = hold
 
     # ---- files ----
 
@@ -97,22 +144,65 @@ class HotWrites:
         self._lib.jfs_front_publishes(row)
         return found
 
+    def makes(self, file: HotFile | None) -> None:
+        """Files of the name that was just made, in its place, may be made in C."""
+        if file is None or file.place is None:
+            return
+        place = file.place
+        if place in self._making:
+            self._making.move_to_end(place)
+        elif self.taken(place) is not None:
+            self._making[place] = None
+        if len(self._making) > MAKING_MAX:
+            self.adopt()
+            self._lib.jfs_front_makes_no_more()
+            while len(self._making) > MAKING_MAX:
+                self.given_back(self._making.popitem(last=False)[0])
+        if place in self._making:
+            self._lib.jfs_front_makes(file.row.way)
+
+    def adopt(self) -> None:
+        """Take over what C made. While the end is here."""
+        while made := self._lib.jfs_front_adopt():
+            row = made.file
+            found = MadeFile(
+                handle=int(row.handle),
+                inode=Inode(made.nodeid),
+                parent=Inode(made.parent),
+                name=self.ffi.string(made.name),
+                flags=int(made.flags),
+                user=int(made.uid),
+                thread=int(made.pid),
+                lookups=int(made.lookups),
+                size_bytes=int(row.bytes),
+                lines=int(row.lines),
+            )
+            row.way, row.taken, row.lines = self.ffi.NULL, 0, 0
+            self._open_files.adopt(found, self.ffi.addressof(made, "file"))
+            if row.failed:
+                self._failed(self._files[found.handle])
+
+    def adopted(self, file: LinesFile, made: MadeFile, row: object) -> HotFile:
+        """What was taken over, as any other that is open."""
+        found = self._files[made.handle] = HotFile(self, file, made.handle, made.user, row)
+        return found
+
     def forget(self, file: HotFile) -> None:
         del self._files[file.handle]
         self._lib.jfs_front_unpublishes(file.row)
 
-    def taken(self, place: tuple[str, str | None]) -> LinesWay | None:
+    def taken(self, place: Place) -> LinesWay | None:
         """None: there are too many others."""
         way = self._ways.get(place)
         if way is None:
             if len(self._ways) >= WAYS_MAX:
                 return None
             way = self._ways[place] = _Way(self._lending.way(*place))
-            self.stale = True
+            self._stale = True
         way.files += 1
         return way.way
 
-    def given_back(self, place: tuple[str, str | None]) -> None:
+    def given_back(self, place: Place) -> None:
         way = self._ways[place]
         way.files -= 1
         if not way.files:
@@ -120,34 +210,62 @@ class HotWrites:
 
     # ---- the journal's end ----
 
+    def look_again(self) -> bool:
+        """Something may be otherwise from here on. Whether it is more than C knows of."""
+        self._stale = True
+        if self._is_held and self._lent.made:
+            self.adopt()
+        return not self._is_learning
+
     def lend(self) -> None:
         """Before Python waits."""
         if not self._ways:
             self._lent.tail = self.ffi.NULL
-            return
-        if self.stale:
-            self.stale = False
+        elif self._stale:
+            self._stale = False
             lent = self._lending.lend([one.way for one in self._ways.values()])
             self._lent.tail = self._tail if lent else self.ffi.NULL
         self._lent.tells = self._changes.awaited
+        self._is_held = False
 
     def take_back(self) -> None:
         """After that."""
-        touched = self._lent.touched
-        if not touched:
+        self._hold()
+        self._is_held = True
+        lent = self._lent
+        if not lent.news:
             return
-        self._lent.touched = self.ffi.NULL
-        self._lending.take_back([one.way for one in self._ways.values()])
-        self.stale = True
+        lent.news = 0
+        self._is_learning = True
+        was_any = self._lending.take_back([one.way for one in self._ways.values()])
+        self._is_learning = False
+        if was_any:
+            self._stale = True
+            self._open_files.asked(int(lent.user))
+        self._learn()
+        if lent.wanted:
+            self.adopt()
+        closed, lent.closed = lent.closed, self.ffi.NULL
+        while closed:
+            handle, closed = int(closed.handle), closed.closed
+            self._open_files.closed(handle)
+
+    def _learn(self) -> None:
+        """Of Python's files."""
+        touched, self._lent.touched = self._lent.touched, self.ffi.NULL
         while touched:
             row, touched = touched, touched.touched
             found = self._files[row.handle]
             if row.taken:
                 found.file.published(int(row.taken), int(row.lines))
-                self._asks(found.owner)
+                self._open_files.asked(found.owner)
             if row.failed:
-                found.cool()
-                failure = self._lending.failure
-                assert failure is not None
-                found.file.failed(failure)
-            row.taken = row.lines = row.failed = 0
+                self._failed(found)
+            row.taken = row.lines = 0
+
+    def _failed(self, found: HotFile) -> None:
+        found.cool()
+        failure = self._lending.failure
+        assert failure is not None
+        found.file.failed(failure)
+        found.row.failed = 0

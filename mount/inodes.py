@@ -8,11 +8,12 @@ A number says what it stands for, so that a million listed messages cost the dae
                     again also how often it was. Of a part, and a tail named after it, the upper 34 of these
                     bits are its number: programs that copy a directory take its files in the order of their
                     inode numbers, and so messages keep theirs
+    bit 60 set      a file that the front made (`native/front/made.c`), counted by it
     1               the root
 
-Both kinds give the same number after a new mount of the same store. Messages are not counted: their number
-can always be taken apart again. Every other node lives in `NodeTable` from its first lookup until the kernel
-has forgotten as many lookups as it was given.
+The first two kinds give the same number after a new mount of the same store. Messages are not counted: their
+number can always be taken apart again. Every other node lives in `NodeTable` from its first lookup until the
+kernel has forgotten as many lookups as it was given.
 """
 
 from __future__ import annotations
@@ -141,6 +142,12 @@ class NodeTable(Generic[NodeT]):
             if node.key == latest:
                 return node
         raise AssertionError("the places of a key never end")
+
+    def adopt(self, node: NodeT, inode: Inode, key: bytes, lookups: int) -> None:
+        """A node that the kernel knows already, by a number that this table gives to none."""
+        node.inode, node.key, node.lookups = inode, key, lookups
+        if lookups:
+            self._nodes[inode] = node
 
     def retire(self, node: NodeT, left: NodeT) -> None:
         """A directory was removed: what gets its name from now on is another node, with another number. The

@@ -44,7 +44,7 @@ from journalfs_mount.errnos import gone, guarded, refuse
 from journalfs_mount.finders import Finders
 from journalfs_mount.front import WINDOW_BYTES, Front
 from journalfs_mount.handles import HandleTable, files_max
-from journalfs_mount.hot_writes import HotWrites
+from journalfs_mount.hot_writes import HotWrites, MadeFile
 from journalfs_mount.inodes import NodeTable
 from journalfs_mount.interruptions import CALLING
 from journalfs_mount.limits import HANDLES_MAX, NAME_BYTES_MAX
@@ -59,6 +59,7 @@ from journalfs_mount.nodes.base import (
 from journalfs_mount.nodes.message import MessageFile
 from journalfs_mount.nodes.mounted import RootDirectory
 from journalfs_mount.nodes.part import PartFile
+from journalfs_mount.nodes.place import Place
 from journalfs_mount.nodes.queue import QueueDirectory
 from journalfs_mount.nodes.stream import Stream, StreamFile
 from journalfs_mount.nodes.written import WritingFile, WrittenFile
@@ -137,10 +138,30 @@ class Operations(pyfuse3.Operations):
     def publish_in_front(self) -> None:
         """Have lines published by the front, where it answers anything."""
         if self.front is not None and not self.front.compares:
-            self._writes = self.front.publish(self._context.changing(), self._asked)
+            self._writes = self.front.publish(self._context.changing(), self)
 
-    def _asked(self, user: int) -> None:
+    def asked(self, user: int) -> None:
+        """The front answered something for a user."""
         self.pacing.ask(user)
+
+    def adopt(self, made: MadeFile, row: object) -> None:
+        """The front made a file, which is open."""
+        parent, writes = self._context.nodes.node(made.parent), self._writes
+        assert isinstance(parent, Place)
+        assert writes is not None
+        opened = parent.made(made)
+        opened.opened_by(made.thread)
+        self._files.adopt(made.handle, opened, made.user)
+        opened.hot = writes.adopted(opened, made, row)
+        if made.lines:
+            opened.published(made.size_bytes, made.lines)
+        opened.warm()
+
+    def closed(self, handle: int) -> None:
+        """The front closed a file that lines were written to."""
+        opened = self._files.remove(handle)
+        assert isinstance(opened, WritingFile)
+        opened.closed()
 
     def count(self, request: str, of: tuple[object, ...]) -> None:
         """`of`: the first two things that the request names."""
@@ -196,6 +217,8 @@ class Operations(pyfuse3.Operations):
 
     async def end(self) -> None:
         """The mount is over: publish what writers were told is kept, drop what they had not closed."""
+        if self._writes is not None:
+            self._writes.adopt()
         for opened in self._files.drain():
             try:
                 await opened.end()
@@ -353,6 +376,8 @@ class Operations(pyfuse3.Operations):
         except FUSEError:
             self._context.nodes.drop_unused(node)
             raise
+        if self._writes is not None and isinstance(opened, WritingFile) and self._files.has_room(ctx.uid):
+            self._writes.makes(opened.hot)
         return info, self._entry(node)
 
     @guarded
@@ -643,13 +668,13 @@ class Operations(pyfuse3.Operations):
     def _kept(self, node: Node, entry: EntryAttributes) -> EntryAttributes:
         """What is said of a node, to be said again without asking."""
         if self.front is not None and node.steady and node.selection is None:
-            self.front.keep()
+            self.front.keep(lasts=node.lasting)
         return entry
 
     def _keep_missing(self, parent: Node) -> None:
         if self.front is not None and parent.steady:
             lacks = isinstance(parent, QueueDirectory) and not self._given and parent.lacks_plain_names()
-            self.front.keep(lacks=lacks)
+            self.front.keep(lacks=lacks, lasts=parent.lasting or isinstance(parent, QueueDirectory))
 
     async def _known(self, node: Node, thread: int) -> None:
         """Find out what takes long of a node, which nobody takes for unused meanwhile."""

@@ -71,6 +71,10 @@ class Shares:
             raise refuse(_ERRNO[share])
         held[user] += 1
 
+    def hold(self, share: Share, user: int) -> None:
+        """One more is `user`'s already."""
+        self._held[share][user] += 1
+
     def room(self, places: int, user: int) -> int:
         """How many of all places may be taken before a user finds none: some are left for root and the user
         who mounted.

@@ -217,8 +217,8 @@ class Consumer(Protocol):
 class Watcher(Protocol):
     """Keeps what the store said."""
 
-    def revoke(self) -> None:
-        """Forget it: the store may say something else from here on."""
+    def revoke(self, *, only_messages: bool = False) -> None:
+        """Forget it: the store may say something else from here on; only of messages, it may be."""
 
 
 class Waking(Protocol):

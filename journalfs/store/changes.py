@@ -44,17 +44,20 @@ class Changes:
         self._leaving()
         self.ring()
 
-    def begin(self) -> None:
+    def begin(self, *, only_messages: bool = False) -> None:
         """Something is about to be shown otherwise, for which nobody has to be woken."""
         if self._watcher is not None:
-            self._watcher.revoke()
+            self._watcher.revoke(only_messages=only_messages)
 
-    def ring(self) -> None:
-        """Something in the store may be otherwise. Costs nothing where nobody waits."""
+    def ring(self, *, patient: bool = True) -> None:
+        """Something in the store may be otherwise. Costs nothing where nobody waits. Who is `patient` is not
+        woken by everything.
+        """
         self.begin()
         self.count += 1
-        while self._waiting:
-            self._waiting.popitem()[1].set()
+        for one in [False, True] if patient else [False]:
+            if one in self._waiting:
+                self._waiting.pop(one).set()
 
     async def beyond(self, count: int, *, patient: bool = False) -> None:
         """Return once there was a change after `count`; who is `patient` may hear of it a moment

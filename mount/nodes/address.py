@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import ClassVar
 
 from journalfs.errors import NameRefused
 from journalfs.store.api import Address, Queue
@@ -26,6 +27,8 @@ class AddressDirectory(Place):
     """An address of the store."""
 
     __slots__ = ("address_name",)
+
+    lasting: ClassVar[bool] = True
 
     def __init__(self, context: MountContext, parent_inode: int, address_name: str) -> None:
         super().__init__(context, parent_inode)

@@ -181,6 +181,9 @@ class Node(ABC):
         """
         return False
 
+    lasting: ClassVar[bool] = False
+    """Whether what is said of this, where it is steady, follows from which addresses and queues there are."""
+
     @abstractmethod
     def attributes(self) -> EntryAttributes:
         """Fill in and return the shared attribute object. ESTALE when the thing is gone."""

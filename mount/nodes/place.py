@@ -12,12 +12,13 @@ from pyfuse3 import EntryAttributes, SetattrFields
 from journalfs import door
 from journalfs.errors import JournalfsError
 from journalfs.store.api import Permissions
+from journalfs_mount.hot_writes import MadeFile
 from journalfs_mount.interruptions import CALLING, RenamersPatience
 from journalfs_mount.makers import JOB_DIRECTORY, is_left, note_maker
 from journalfs_mount.names import SETTINGS_NAME, TAIL_NAME, is_reserved, is_tail_name
 from journalfs_mount.nodes.base import WAS_REMOVED, Directory, Node, OpenedFile
 from journalfs_mount.nodes.staged import Publishing, Staged, StagedFolder
-from journalfs_mount.nodes.written import Target, WrittenFile, written_file
+from journalfs_mount.nodes.written import Target, WritingFile, WrittenFile, made_file, written_file
 from journalfs_mount.refusals import COMES_BACK, Refused
 from journalfs_mount.shares import MAKER
 from journalfs_mount.staged_room import ENTRY_BYTES
@@ -122,6 +123,10 @@ class Place(Publishing):
         except BaseException:
             self.context.nodes.drop_unused(node)
             raise
+
+    def made(self, made: MadeFile) -> WritingFile:
+        """What the front made here, as it was made before by `create`."""
+        return made_file(self, self._required_target(), made)
 
     async def make_directory(self, name: bytes, mode: int) -> Node:
         fate = fate_of(name)

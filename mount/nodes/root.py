@@ -38,6 +38,7 @@ class StoreDirectory(Place):
     __slots__ = ("_control",)
 
     control_type: ClassVar[type[ControlNode]] = ControlNode
+    lasting: ClassVar[bool] = True
 
     def __init__(self, context: MountContext, parent_inode: int = ROOT) -> None:
         super().__init__(context, parent_inode)

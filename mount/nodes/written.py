@@ -17,7 +17,8 @@ from journalfs.errors import JournalfsError
 from journalfs.store.api import Publisher, nothing_follows
 from journalfs_mount.callers import Writer, is_open
 from journalfs_mount.errnos import refuse
-from journalfs_mount.hot_writes import HotFile
+from journalfs_mount.hot_writes import HotFile, MadeFile
+from journalfs_mount.inodes import node_key
 from journalfs_mount.limits import HOLE_BYTES_MAX, HOLE_STEP_BYTES
 from journalfs_mount.nodes.base import Directory, MountContext, Node, OpenedFile, Unreadable
 from journalfs_mount.refusals import Refused
@@ -288,11 +289,19 @@ class WritingFile(OpenedFile):
         except FUSEError as refusal:
             self._was_refused(refusal)
 
-    async def release(self) -> None:
+    def closed(self) -> None:
+        """The front closed it: all that was written to it is published."""
+        self._let_go()
+        self._publisher.abandon()
+
+    def _let_go(self) -> None:
         if self.hot is not None:
             self.hot.close()
             self.hot = None
         self._context.written.closed(self._key, self._name, self)
+
+    async def release(self) -> None:
+        self._let_go()
         with self._context.publications.begun(self._key[0]):
             await self._take_turn()
             try:
@@ -452,7 +461,7 @@ class WrittenFile(Node):
         """Nothing can be read: it is messages already, or not yet."""
         raise refuse(errno.EACCES)
 
-    def open_to_write(self, flags: int) -> OpenedFile:
+    def open_to_write(self, flags: int) -> WritingFile:
         self._latest = self._open(self, flags)
         return self._latest
 
@@ -488,10 +497,24 @@ class WrittenFile(Node):
 
 def written_file(directory: Directory, target: Target, name: bytes, *, dropped: bool) -> WrittenFile:
     """A new node for a name that is written in `directory`."""
-    context = directory.context
-    key = target.address_name, target.queue_name, name
-    open_it = target.drop if dropped else target.publish
-    make = partial(WrittenFile, context, key, lambda node, flags: open_it(node, name, flags))
-    node = directory.enter(name, make, b"written %d" % context.written.next_serial())
+    node = directory.enter(name, partial(_written, directory, target, name, dropped), _version(directory))
     assert isinstance(node, WrittenFile)
     return node
+
+
+def made_file(directory: Directory, target: Target, made: MadeFile) -> WritingFile:
+    """The same of what the front made and opened."""
+    node = _written(directory, target, made.name, dropped=False)
+    key = node_key(directory.inode, made.name, _version(directory))
+    directory.context.nodes.adopt(node, made.inode, key, made.lookups)
+    return node.open_to_write(made.flags)
+
+
+def _written(directory: Directory, target: Target, name: bytes, dropped: bool) -> WrittenFile:
+    key = target.address_name, target.queue_name, name
+    open_it = target.drop if dropped else target.publish
+    return WrittenFile(directory.context, key, lambda node, flags: open_it(node, name, flags))
+
+
+def _version(directory: Directory) -> bytes:
+    return b"written %d" % directory.context.written.next_serial()

@@ -28,7 +28,7 @@ enum {
 
 enum { READ_NOTHING, READ_ANSWERED, READ_QUEUED, READ_OVER };
 
-front_state front = {.device = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .epoch = 1};
+front_state front = {.device = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .epoch = 1, .revoked = 1};
 
 static struct { /* requests that libfuse has yet to read */
     block *first, **last;
@@ -130,7 +130,8 @@ static void upset(void) {
     if (random >> 32 & 3)
         for (int i = 0; i < 64; i++) front_drop_one(random + (uint64_t)i);
     else
-        front.epoch++;
+        front.revoked = ++front.epoch;
+    if (front_lent.made && random >> 34 & 1) front_lent.wanted = front_lent.news = 1;
 }
 
 /* 1: answered. */
@@ -151,9 +152,7 @@ static int answered(const struct fuse_in_header *in, const uint8_t *arguments, s
 }
 
 /* Whether a write to the file waits for Python, which comes before those that are read later. */
-static int is_written(const uint8_t *arguments, size_t bytes) {
-    if (bytes < sizeof(struct fuse_write_in)) return 0;
-    const uint64_t handle = ((const struct fuse_write_in *)(const void *)arguments)->fh;
+int front_is_written(uint64_t handle) {
     for (const block *one = queue.first; one; one = one->next) {
         const struct fuse_in_header *in = (const void *)one->content;
         if (one->bytes < sizeof *in + sizeof(struct fuse_write_in) || in->opcode != FUSE_WRITE) continue;
@@ -166,6 +165,8 @@ static int is_written(const uint8_t *arguments, size_t bytes) {
 static int note_release(const struct fuse_in_header *in, const uint8_t *arguments, size_t bytes) {
     if (bytes < sizeof(struct fuse_release_in)) return 0;
     const uint64_t handle = ((const struct fuse_release_in *)(const void *)arguments)->fh;
+    jfs_front_file *const file = front_file_of(handle);
+    if (file && front_release_file(in, file)) return 1;
     if (front_is_opened(handle)) {
         upset();
         if (front_park(handle)) {
@@ -186,25 +187,55 @@ static int note_release(const struct fuse_in_header *in, const uint8_t *argument
     return 0;
 }
 
-static int taken(block *read) {
-    struct fuse_in_header *in = (void *)read->content;
-    uint8_t *arguments = (uint8_t *)(in + 1);
-    if (read->bytes < sizeof *in) return 0;
-    const size_t bytes = read->bytes - sizeof *in;
+static jfs_front_file *flushed(const uint8_t *arguments, size_t bytes) {
+    if (bytes < sizeof(struct fuse_flush_in)) return NULL;
+    return front_file_of(((const struct fuse_flush_in *)(const void *)arguments)->fh);
+}
+
+/* 1: answered. Those that have to do with files that lines are written to, and any that only look. */
+static int answered_by_kind(const struct fuse_in_header *in, const uint8_t *arguments, size_t bytes) {
+    jfs_front_file *file;
+    switch (in->opcode) {
+    case FUSE_WRITE:
+        return front_publish(in, arguments, bytes);
+    case FUSE_FLUSH:
+        file = flushed(arguments, bytes);
+        if (file) return front_flush_file(in, file);
+        break;
+    case FUSE_CREATE:
+        upset();
+        return front_create(in, arguments, bytes);
+    case FUSE_GETATTR:
+        if (front_made_attributes(in)) return 1;
+        break;
+    case FUSE_LOOKUP:
+        if (front_made_named(in->nodeid, arguments, bytes)) return 0;
+        break;
+    case FUSE_INTERRUPT:
+        if (front_publishing(arguments, bytes)) return 1;
+    }
+    return answered(in, arguments, bytes);
+}
+
+/* 1: answered, or Python need not hear of it. */
+static int taken_by_kind(const struct fuse_in_header *in, uint8_t *arguments, size_t bytes) {
     switch (in->opcode) {
     case FUSE_FORGET:
     case FUSE_BATCH_FORGET:
         return front_forget(in, arguments, bytes);
     case FUSE_RELEASE:
         return note_release(in, arguments, bytes);
-    case FUSE_WRITE:
-        if (!is_written(arguments, bytes) && front_publish(in, arguments, bytes)) return 1;
-        break;
-    case FUSE_INTERRUPT:
-        if (front_publishing(arguments, bytes)) return 1;
     }
-    if (front.hot) return answered(in, arguments, bytes);
+    if (front.hot) return answered_by_kind(in, arguments, bytes);
     front.counts.other++;
+    return 0;
+}
+
+static int taken(block *read) {
+    struct fuse_in_header *in = (void *)read->content;
+    if (read->bytes < sizeof *in) return 0;
+    if (taken_by_kind(in, (uint8_t *)(in + 1), read->bytes - sizeof *in)) return 1;
+    front_made_wants(in->nodeid);
     return 0;
 }
 
@@ -237,12 +268,18 @@ static int read_one(void) {
 static void remember(const block *handed) {
     const struct fuse_in_header *in = (const void *)handed->content;
     at_hand = in->unique;
-    if (!front.hot || (in->opcode != FUSE_GETATTR && in->opcode != FUSE_LOOKUP && in->opcode != FUSE_OPEN)) return;
+    if (!front.hot || (in->opcode != FUSE_GETATTR && in->opcode != FUSE_LOOKUP && in->opcode != FUSE_OPEN &&
+                       in->opcode != FUSE_CREATE))
+        return;
     asked *place = &given[in->unique >> 1 & (ASKED - 1)];
     *place = (asked){in->unique, in->nodeid, front.epoch, in->opcode, in->uid, ""};
+    const size_t before = in->opcode == FUSE_CREATE ? sizeof(struct fuse_create_in) : 0;
     const size_t bytes = handed->bytes - sizeof *in;
-    if (in->opcode == FUSE_LOOKUP && bytes && bytes <= NAME_MAX_BYTES && !handed->content[handed->bytes - 1])
-        memcpy(place->name, in + 1, bytes);
+    if ((in->opcode == FUSE_LOOKUP || in->opcode == FUSE_CREATE) && bytes > before) {
+        const char *name = (const char *)(in + 1) + before;
+        const size_t length = strnlen(name, bytes - before);
+        if (length < bytes - before && length < NAME_MAX_BYTES) memcpy(place->name, name, length + 1);
+    }
     __atomic_store_n(&front.state.live, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -288,8 +325,11 @@ static void look_at_answer(const struct fuse_out_header *head, const uint8_t *co
     if (keep_for != head->unique) return;
     keep_for = 0;
     const asked *of = &given[head->unique >> 1 & (ASKED - 1)];
-    if (of->unique == head->unique && of->epoch == front.epoch)
-        front_keep_answer(of, head->error, content, bytes, keep_how == JFS_KEEP_LACKS);
+    if (of->unique != head->unique) return;
+    if (of->opcode == FUSE_CREATE)
+        front_keep_create(of, content, head->error ? 0 : bytes);
+    else if (of->epoch == front.epoch)
+        front_keep_answer(of, head->error, content, bytes, keep_how);
 }
 
 /* What is written and what is kept of it are one step: no forget of the node is read between. */
@@ -398,10 +438,6 @@ static int poll_awake(struct pollfd *all, uint64_t now) {
     return found;
 }
 
-static _Thread_local int leads; /* Python's thread, where it waits for requests */
-
-int front_leads(void) { return leads; }
-
 /* Whether another may be read before what waits is made durable. */
 static int read_more(void) {
     const int done = read_one();
@@ -418,11 +454,15 @@ static int publish_queued(void) {
     for (block *first = queue.first; first && first->bytes > sizeof(struct fuse_in_header); first = queue.first) {
         const struct fuse_in_header *in = (const void *)first->content;
         const uint8_t *arguments = (const uint8_t *)(in + 1);
-        if (in->opcode != FUSE_WRITE || !front_publish(in, arguments, first->bytes - sizeof *in)) break;
+        if (in->opcode != FUSE_WRITE) break;
+        queue.first = NULL; /* nothing waits before it */
+        const int is_staged = front_publish(in, arguments, first->bytes - sizeof *in);
+        queue.first = first;
+        if (!is_staged) break;
         free_block(dequeue());
     }
     pthread_mutex_unlock(&front.device);
-    return front_publishes() && front_publish_waiting(read_more);
+    return front_publish_waiting(read_more);
 }
 
 static int is_queued(void) {
@@ -451,7 +491,7 @@ static int wait_here(int trio_fd, int64_t timeout_ns, int burst) {
         if (!found && now < deadline) found = poll_all(all, (int64_t)(deadline - now));
         if (found && all[0].revents) {
             const int done = all[0].revents & POLLIN ? read_one() : READ_OVER;
-            if (front_publishes() && front_publish_waiting(read_more)) return JFS_FRONT_TRIO;
+            if (front_publish_waiting(read_more)) return JFS_FRONT_TRIO;
             if (done == READ_QUEUED || done == READ_OVER) return JFS_FRONT_REQUEST;
             wake_reader();
         }
@@ -466,9 +506,10 @@ static int wait_here(int trio_fd, int64_t timeout_ns, int burst) {
 
 int jfs_front_wait(int trio_fd, int64_t timeout_ns, int burst) {
     atomic_store(&reader.away_since, 0);
-    leads = 1;
+    pthread_mutex_lock(&front.device);
+    front_lent.held = 0;
+    pthread_mutex_unlock(&front.device);
     const int found = wait_here(trio_fd, timeout_ns, burst);
-    leads = 0;
     atomic_store(&reader.away_since, front_now_ns());
     if (found == JFS_FRONT_REQUEST) wake_reader();
     return found;
@@ -484,7 +525,7 @@ int jfs_front_is_quiet(void) {
 /* Whether there is room for what Python has to answer, and anything that could be answered without. */
 static int may_read_ahead(void) {
     pthread_mutex_lock(&front.device);
-    const int may = queue.count < READ_AHEAD_MAX && (front.kept || front.handles);
+    const int may = queue.count < READ_AHEAD_MAX && (front.kept || front.handles || front_lent.tail);
     pthread_mutex_unlock(&front.device);
     return may;
 }
@@ -497,6 +538,7 @@ static int64_t read_while_away(int64_t rested_ns) {
         if (poll(&one, 1, 1) != 1 || !(one.revents & POLLIN)) break;
         const int done = read_one();
         if (done == READ_OVER) break;
+        front_publish_waiting(read_more);
         any += done != READ_NOTHING;
         if (done == READ_QUEUED && !atomic_load(&reader.away_since)) eventfd_write(reader.event, 1);
     }
@@ -562,13 +604,16 @@ void jfs_front_stop(void) {
 
 /* -- Python's side -- */
 
-void jfs_front_revoke(void) {
+void jfs_front_revoke(int only_messages) {
     pthread_mutex_lock(&front.device);
     front.epoch++;
-    front.kept = 0;
     front.counts.revokes++;
     front_return_parked();
-    __atomic_store_n(&front.state.live, 0, __ATOMIC_SEQ_CST);
+    if (!only_messages) {
+        front.revoked = front.epoch;
+        front.kept = 0;
+        __atomic_store_n(&front.state.live, 0, __ATOMIC_SEQ_CST);
+    }
     pthread_mutex_unlock(&front.device);
 }
 

@@ -11,7 +11,7 @@
 
 #include "jfs_front.h"
 
-#define NAME_MAX_BYTES 120 /* longer names are not kept */
+#define NAME_MAX_BYTES JFS_FRONT_NAME_BYTES
 
 typedef struct block { /* one request, as it was read */
     struct block *next;
@@ -50,6 +50,7 @@ typedef struct {
     uint32_t chaos, until_chaos;
     const char *problem;
     uint64_t epoch;
+    uint64_t revoked; /* the epoch of the last revocation: what lasts holds since then */
     int kept;         /* answers are kept as of the epoch */
     uint32_t handles; /* open files whose content may be kept */
     uint32_t releases; /* files that were written and whose release Python has not answered */
@@ -68,18 +69,32 @@ void front_unpark(handle_row *row);
 int front_park(uint64_t handle);
 void front_return_parked(void);
 void front_released(uint64_t handle);
-void front_keep_answer(const asked *of, int32_t error, const uint8_t *content, size_t bytes, int lacks);
+void front_keep_answer(const asked *of, int32_t error, const uint8_t *content, size_t bytes, int how);
 void front_drop_one(uint64_t random);
+void front_drop_name(uint64_t parent, const char *name);
+uint64_t front_name_hash(uint64_t parent, const char *name);
 
-/* publish.c, all of it for Python's thread */
+/* publish.c; 1: answered, or staged and then answered by `front_publish_waiting` */
+extern jfs_front_lent front_lent;
 int front_publish(const struct fuse_in_header *in, const uint8_t *arguments, size_t bytes);
-int front_publishes(void);
 int front_publishing(const uint8_t *arguments, size_t bytes);
 int front_publish_waiting(int (*read)(void));
+jfs_front_file *front_file_of(uint64_t handle);
+int front_flush_file(const struct fuse_in_header *in, const jfs_front_file *file);
+int front_release_file(const struct fuse_in_header *in, jfs_front_file *file);
+
+/* made.c; 1: answered */
+int front_create(const struct fuse_in_header *in, const uint8_t *arguments, size_t bytes);
+void front_keep_create(const asked *of, const uint8_t *content, size_t bytes);
+int front_made_attributes(const struct fuse_in_header *in);
+int front_made_named(uint64_t parent, const uint8_t *name, size_t bytes);
+int front_made_forgets(uint64_t nodeid, uint64_t lookups);
+void front_made_wants(uint64_t nodeid);
+void front_made_closed(jfs_front_file *file);
 
 /* front.c */
 uint64_t front_now_ns(void);
-int front_leads(void);
+int front_is_written(uint64_t handle);
 int front_write_answer(uint64_t unique, const answer *found);
 
 #endif

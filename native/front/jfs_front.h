@@ -18,21 +18,29 @@ enum {
 
 enum {
     JFS_KEEP_ANSWER = 1, /* the answer of the request at hand holds until something is revoked */
-    JFS_KEEP_LACKS = 2   /* the same, and the directory lacks every other plain name, too */
+    JFS_KEEP_LACKS = 2,  /* the same, and the directory lacks every other plain name, too */
+    JFS_KEEP_LASTS = 4   /* and it holds whatever is published in C; of names that are missing, of plain ones */
 };
 
 typedef struct {
-    uint64_t getattr, lookup, missing, open, read, flush, release; /* answered in C */
-    uint64_t unknown;   /* could have been, but nobody had asked before */
+    uint64_t getattr, lookup, missing, open, create, read, flush, release; /* answered in C */
+    /* could have been, but: */
+    uint64_t unknown;   /* nobody had asked before */
     uint64_t revoked;   /* something may have changed since */
     uint64_t releasing; /* a file that was written is being closed */
+    uint64_t held;      /* Python was at work, which might have had to do with it */
+    uint64_t unlent;    /* nothing is to be published in C at this time */
+    uint64_t named;     /* a file of this name is open */
+    uint64_t flags;     /* it is opened in a way that needs a decision */
+    uint64_t crowded;   /* too many files that were made in C are open */
+    uint64_t unready;   /* of the file, something is unfinished or under way in Python */
     uint64_t other;     /* requests that only Python answers */
     uint64_t by_spare;  /* read while Python was away */
     uint64_t revokes;
     uint64_t compared, differed; /* shadow mode: answers of C beside those of Python */
     uint64_t kept_bytes;
     uint64_t write;       /* answered in C, when it was durable */
-    uint64_t unpublished; /* was for Python all the same: no room, too long, not whole lines, a limit, a slow disk */
+    uint64_t unpublished; /* could have been, but: no room, too long, not whole lines, a limit, a slow disk */
     uint64_t flushes;     /* which those shared */
 } jfs_front_counts;
 
@@ -61,9 +69,9 @@ int jfs_front_wait(int trio_fd, int64_t timeout_ns, int burst);
 /* Whether nothing waits to be read. */
 int jfs_front_is_quiet(void);
 
-/* Something is about to change: when this returns, nothing is answered any more of what was kept, nor being answered.
- * From any thread. */
-void jfs_front_revoke(void);
+/* Something is about to change: when this returns, nothing is answered any more of what was kept, nor being answered;
+ * `only_messages`: but for what lasts through what is published. From any thread. */
+void jfs_front_revoke(int only_messages);
 
 /* What is answered next, to the request that was handed on last, may be kept. */
 void jfs_front_keep(int how);

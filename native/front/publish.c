@@ -1,6 +1,7 @@
-/* Writes of lines: staged as they are read, durable together, then answered. All of it in Python's thread. */
+/* Writes of lines: staged as they are read, durable together, then answered. And the files that they go to. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "front_internal.h"
@@ -14,11 +15,11 @@ typedef struct {
 } waiting_write;
 
 static jfs_front_file *files[FILES];
-static jfs_front_lent lent;
+jfs_front_lent front_lent = {.held = 1};
 static waiting_write waiting[WAITING_MAX];
 static uint32_t waiting_count;
 
-jfs_front_lent *jfs_front_lent_of(void) { return &lent; }
+jfs_front_lent *jfs_front_lent_of(void) { return &front_lent; }
 
 void jfs_front_publishes(jfs_front_file *file) {
     jfs_front_file **at = &files[file->handle % FILES];
@@ -30,11 +31,12 @@ void jfs_front_unpublishes(jfs_front_file *file) {
     for (jfs_front_file **at = &files[file->handle % FILES]; *at; at = &(*at)->next)
         if (*at == file) {
             *at = file->next;
-            return;
+            break;
         }
+    if (file->is_made && !file->is_own) free(file); /* as the jfs_front_made that it is the beginning of */
 }
 
-static jfs_front_file *file_of(uint64_t handle) {
+jfs_front_file *front_file_of(uint64_t handle) {
     for (jfs_front_file *file = files[handle % FILES]; file; file = file->next)
         if (file->handle == handle) return file;
     return NULL;
@@ -46,20 +48,26 @@ static uint32_t lines_in(const uint8_t *at, uint32_t bytes) {
     return lines;
 }
 
+static void note(jfs_front_file *file) {
+    if (file->taken || file->failed) return;
+    file->touched = front_lent.touched;
+    front_lent.touched = file;
+}
+
 /* All of a batch is answered the same: it is durable, or nobody knows what is. */
 static void settle(void) {
-    const int error = lent.flush(lent.tail);
+    if (!waiting_count) return;
+    const int error = front_lent.flush(front_lent.tail);
     front.epoch++; /* what was kept does not show it */
+    front_lent.news = 1;
     for (uint32_t place = 0; place < waiting_count; place++) {
         const waiting_write *one = &waiting[place];
         const struct fuse_write_out out = {.size = one->bytes};
         const answer found = {.error = error ? -EIO : 0, .bytes = error ? 0 : sizeof out, .content = (const void *)&out};
-        if (!one->file->taken && !one->file->failed) {
-            one->file->touched = lent.touched;
-            lent.touched = one->file;
-        }
+        if (!one->file->is_own) note(one->file);
         if (error) {
             one->file->failed = 1;
+            front_lent.wanted |= one->file->is_own;
         } else {
             one->file->taken += one->bytes;
             one->file->lines += one->lines;
@@ -67,8 +75,15 @@ static void settle(void) {
         front_write_answer(one->unique, &found); /* who asked may be gone; what it wrote is there */
         front.counts.write++;
     }
-    front.counts.flushes += waiting_count > 0;
+    front.counts.flushes++;
     waiting_count = 0;
+}
+
+void jfs_front_hold(void) {
+    pthread_mutex_lock(&front.device);
+    settle();
+    front_lent.held = 1;
+    pthread_mutex_unlock(&front.device);
 }
 
 /* Chaos: Python has to take the end of the journal back now and then. */
@@ -78,26 +93,41 @@ static int upset_publishing(void) {
     return front.chaos && random % front.chaos == 0;
 }
 
-/* 1: staged; it is answered by `front_publish_waiting`. */
+/* Whether anything is done here with a file of lines at this moment; if not, it is counted why. */
+static int may_answer(const jfs_front_file *file) {
+    uint64_t *reason = NULL;
+    if (front_lent.held)
+        reason = &front.counts.held;
+    else if (!front_lent.tail)
+        reason = &front.counts.unlent;
+    else if (!file->way || file->failed || front_is_written(file->handle))
+        reason = &front.counts.unready;
+    if (reason) ++*reason;
+    return !reason;
+}
+
 int front_publish(const struct fuse_in_header *in, const uint8_t *arguments, size_t bytes) {
     const struct fuse_write_in *asked_for = (const void *)arguments;
-    if (!front_leads() || !lent.tail || bytes < sizeof *asked_for || upset_publishing()) return 0;
+    if (bytes < sizeof *asked_for || asked_for->size > bytes - sizeof *asked_for) return front.counts.other++, 0;
     const uint8_t *const lines = arguments + sizeof *asked_for;
-    jfs_front_file *const file = file_of(asked_for->fh);
-    if (!file || !file->way || file->failed || asked_for->size > bytes - sizeof *asked_for) return 0;
-    if (asked_for->write_flags & FUSE_WRITE_CACHE) return 0;
-    if (!file->appends && asked_for->offset != file->bytes) return 0;
-    int status = lent.stage(lent.tail, file->way, lines, asked_for->size);
-    if (status == lent.full && waiting_count) {
+    jfs_front_file *const file = front_file_of(asked_for->fh);
+    if (!file) return front.counts.other++, 0;
+    if (!may_answer(file) || upset_publishing()) return 0;
+    if (front.releases) return front.counts.releasing++, 0;
+    if (asked_for->write_flags & FUSE_WRITE_CACHE || (!file->appends && asked_for->offset != file->bytes))
+        return front.counts.unready++, 0;
+    int status = front_lent.stage(front_lent.tail, file->way, lines, asked_for->size);
+    if (status == front_lent.full && waiting_count) {
         settle();
-        status = file->failed ? lent.unfit : lent.stage(lent.tail, file->way, lines, asked_for->size);
+        status = file->failed ? front_lent.unfit : front_lent.stage(front_lent.tail, file->way, lines, asked_for->size);
     }
-    if (status == lent.full || status == lent.unfit) {
+    if (status == front_lent.full || status == front_lent.unfit) {
         front.counts.unpublished++;
         return 0;
     }
     /* Otherwise it is staged; or part of it may be, and then the flush fails, as this write and all beside it do. */
     file->bytes += asked_for->size;
+    if (file->is_own) front_lent.user = in->uid;
     waiting[waiting_count++] = (waiting_write){in->unique, asked_for->size, lines_in(lines, asked_for->size), file};
     if (waiting_count == WAITING_MAX) settle();
     return 1;
@@ -105,21 +135,51 @@ int front_publish(const struct fuse_in_header *in, const uint8_t *arguments, siz
 
 /* Whether an interrupt is for a write that waits: it is answered all the same, within a flush. */
 int front_publishing(const uint8_t *arguments, size_t bytes) {
-    if (!front_leads() || bytes < sizeof(struct fuse_interrupt_in)) return 0;
+    if (bytes < sizeof(struct fuse_interrupt_in)) return 0;
     for (uint32_t place = 0; place < waiting_count; place++)
         if (waiting[place].unique == ((const struct fuse_interrupt_in *)(const void *)arguments)->unique) return 1;
     return 0;
 }
 
-int front_publishes(void) { return waiting_count > 0; }
-
 /* Make durable what was staged and answer it, with what else waits to be read; `read` reads one more. Returns whether
  * Python is to hear of it at once. */
 int front_publish_waiting(int (*read)(void)) {
+    pthread_mutex_lock(&front.device);
+    const int any = waiting_count > 0;
+    pthread_mutex_unlock(&front.device);
+    if (!any) return 0;
     for (int gathered = 0; gathered < GATHERED_MAX && read(); gathered++)
         ;
     pthread_mutex_lock(&front.device);
     settle();
+    const int tells = front_lent.tells || front_lent.wanted;
     pthread_mutex_unlock(&front.device);
-    return lent.tells;
+    return tells;
+}
+
+/* -- files of lines: nothing of one is unfinished, so neither a flush nor a release has anything to do -- */
+
+int front_flush_file(const struct fuse_in_header *in, const jfs_front_file *file) {
+    const answer nothing = {0};
+    if (!may_answer(file)) return 0;
+    front_write_answer(in->unique, &nothing);
+    front.counts.flush++;
+    return 1;
+}
+
+int front_release_file(const struct fuse_in_header *in, jfs_front_file *file) {
+    const answer nothing = {0};
+    if (!may_answer(file)) return 0;
+    for (uint32_t place = 0; place < waiting_count; place++)
+        if (waiting[place].file == file) settle();
+    front_write_answer(in->unique, &nothing);
+    front.counts.release++;
+    if (file->is_own) {
+        front_made_closed(file);
+    } else {
+        file->closed = front_lent.closed;
+        front_lent.closed = file;
+        front_lent.news = 1;
+    }
+    return 1;
 }

@@ -25,13 +25,15 @@ enum {
 typedef struct {
     uint64_t nodeid;
     uint64_t known;      /* as of this epoch Python has the node */
-    uint64_t attributes; /* as of this epoch `attr` is what Python says */
+    uint64_t attributes; /* as of this epoch `attr` is what Python says, */
+    int attributes_last; /* whatever is published in C */
     uint64_t lacks;      /* as of this epoch it lacks every plain name that is not kept */
     struct fuse_attr_out attr;
 } node_row;
 
 typedef struct {
     uint64_t parent, epoch;
+    int lasts;
     int32_t error; /* 0: `entry` */
     char name[NAME_MAX_BYTES];
     struct fuse_entry_out entry;
@@ -70,13 +72,16 @@ static uint64_t mixed(uint64_t number) {
     return number ^ number >> 29;
 }
 
-static uint64_t name_hash(uint64_t parent, const char *name) {
+uint64_t front_name_hash(uint64_t parent, const char *name) {
     uint64_t hash = mixed(parent);
     for (; *name; name++) hash = (hash ^ (uint8_t)*name) * 0x100000001b3u;
     return mixed(hash);
 }
 
 /* -- attributes and names -- */
+
+/* Whether what was kept as of an epoch holds: `lasts` through what is published in C. */
+static int holds(uint64_t epoch, int lasts) { return epoch >= (lasts ? front.revoked : front.epoch); }
 
 static node_row *node_of(uint64_t nodeid) {
     node_row *set = &nodes[mixed(nodeid) % (NODES / WAYS) * WAYS];
@@ -91,13 +96,13 @@ static node_row *place_for_node(uint64_t nodeid) {
     node_row *set = &nodes[mixed(nodeid) % (NODES / WAYS) * WAYS];
     found = &set[mixed(nodeid ^ front.epoch) % WAYS];
     for (int way = 0; way < WAYS; way++)
-        if (set[way].known != front.epoch && set[way].attributes != front.epoch) found = &set[way];
+        if (!holds(set[way].known, 1) && !holds(set[way].attributes, set[way].attributes_last)) found = &set[way];
     *found = (node_row){.nodeid = nodeid};
     return found;
 }
 
 static name_row *name_of(uint64_t parent, const char *name) {
-    name_row *set = &names[name_hash(parent, name) % (NAMES / WAYS) * WAYS];
+    name_row *set = &names[front_name_hash(parent, name) % (NAMES / WAYS) * WAYS];
     for (int way = 0; way < WAYS; way++)
         if (set[way].parent == parent && strcmp(set[way].name, name) == 0) return &set[way];
     return NULL;
@@ -106,11 +111,11 @@ static name_row *name_of(uint64_t parent, const char *name) {
 static name_row *place_for_name(uint64_t parent, const char *name) {
     name_row *found = name_of(parent, name);
     if (found) return found;
-    const uint64_t hash = name_hash(parent, name);
+    const uint64_t hash = front_name_hash(parent, name);
     name_row *set = &names[hash % (NAMES / WAYS) * WAYS];
     found = &set[mixed(hash ^ front.epoch) % WAYS];
     for (int way = 0; way < WAYS; way++)
-        if (set[way].epoch != front.epoch) found = &set[way];
+        if (!holds(set[way].epoch, set[way].lasts)) found = &set[way];
     found->parent = parent;
     strcpy(found->name, name);
     return found;
@@ -119,13 +124,15 @@ static name_row *place_for_name(uint64_t parent, const char *name) {
 /* A name that is no view, nothing staged and no part: `mount/names.py`. */
 static int is_plain(const char *name) { return name[0] != '.' && name[0] != '_' && strncmp(name, "part-", 5) != 0; }
 
-void front_keep_answer(const asked *of, int32_t error, const uint8_t *content, size_t bytes, int lacks) {
+void front_keep_answer(const asked *of, int32_t error, const uint8_t *content, size_t bytes, int how) {
+    const int lasts = (how & JFS_KEEP_LASTS) != 0;
     front.kept = 1;
     if (of->opcode == FUSE_GETATTR) {
         if (error || bytes != sizeof(struct fuse_attr_out)) return;
         node_row *row = place_for_node(of->nodeid);
         memcpy(&row->attr, content, bytes);
         row->attributes = front.epoch;
+        row->attributes_last = lasts;
         return;
     }
     if (of->opcode == FUSE_OPEN) {
@@ -144,12 +151,21 @@ void front_keep_answer(const asked *of, int32_t error, const uint8_t *content, s
     name_row *row = place_for_name(of->nodeid, of->name);
     row->error = error;
     row->epoch = front.epoch;
+    row->lasts = lasts && (!error || is_plain(of->name));
     if (error) {
-        if (lacks) place_for_node(of->nodeid)->lacks = front.epoch;
+        if (how & JFS_KEEP_LACKS) place_for_node(of->nodeid)->lacks = front.epoch;
         return;
     }
     memcpy(&row->entry, content, bytes);
     place_for_node(row->entry.nodeid)->known = front.epoch;
+}
+
+/* A name that was missing is there. */
+void front_drop_name(uint64_t parent, const char *name) {
+    name_row *row = name_of(parent, name);
+    node_row *directory = node_of(parent);
+    if (row) row->epoch = 0;
+    if (directory) directory->lacks = 0;
 }
 
 /* Chaos: what is kept may be gone at any time. */
@@ -166,7 +182,7 @@ void front_drop_one(uint64_t random) {
 
 static int find_attributes(uint64_t nodeid, answer *found) {
     const node_row *row = node_of(nodeid);
-    if (!row || row->attributes != front.epoch) {
+    if (!row || !holds(row->attributes, row->attributes_last)) {
         front.counts.unknown += !row || !row->attributes;
         front.counts.revoked += row && row->attributes;
         return 0;
@@ -177,9 +193,10 @@ static int find_attributes(uint64_t nodeid, answer *found) {
 
 static int find_name(uint64_t parent, const char *name, answer *found) {
     const name_row *row = strlen(name) < NAME_MAX_BYTES ? name_of(parent, name) : NULL;
-    if (row && row->epoch == front.epoch && row->error == 0) {
+    const int is_kept = row && holds(row->epoch, row->lasts);
+    if (is_kept && row->error == 0) {
         const node_row *node = node_of(row->entry.nodeid);
-        if (!node || node->known != front.epoch) return front.counts.revoked++, 0;
+        if (!node || !holds(node->known, 1)) return front.counts.revoked++, 0;
         *found = (answer){.content = (const uint8_t *)&row->entry,
                           .bytes = sizeof row->entry,
                           .counted = row->entry.nodeid,
@@ -187,8 +204,8 @@ static int find_name(uint64_t parent, const char *name, answer *found) {
         return 1;
     }
     const node_row *directory = node_of(parent);
-    const int lacks = directory && directory->lacks == front.epoch && is_plain(name) && strlen(name) <= 255;
-    if (lacks || (row && row->epoch == front.epoch)) {
+    const int lacks = directory && holds(directory->lacks, 1) && is_plain(name) && strlen(name) <= 255;
+    if (lacks || is_kept) {
         *found = (answer){.error = -ENOENT, .counter = &front.counts.missing};
         return 1;
     }
@@ -214,6 +231,7 @@ void front_count_lookup(uint64_t nodeid) {
 
 /* Take back lookups that the front counted. What is left is for Python to take back, whose node may go then. */
 static uint64_t taken_back(uint64_t nodeid, uint64_t lookups) {
+    if (front_made_forgets(nodeid, lookups)) return 0;
     for (count_row **at = &counts[mixed(nodeid) % COUNTS]; *at; at = &(*at)->next) {
         count_row *row = *at;
         if (row->nodeid != nodeid) continue;

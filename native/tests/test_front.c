@@ -2,6 +2,7 @@
  * at the other.
  */
 #include "../front/front.c"
+#include "../front/made.c"
 #include "../front/publish.c"
 #include "../front/tables.c"
 
@@ -44,7 +45,9 @@ static ssize_t reply(uint64_t unique, int32_t error, void *content, size_t bytes
 
 /* What libfuse gets next; 0: the front answered, or has nothing. */
 static size_t next(uint8_t *into) {
-    if (jfs_front_wait(-1, 0, 0) != JFS_FRONT_REQUEST) return 0;
+    const int found = jfs_front_wait(-1, 0, 0);
+    jfs_front_hold();
+    if (found != JFS_FRONT_REQUEST) return 0;
     const ssize_t bytes = read_for_libfuse(front.fd, into, 1 << 20, NULL);
     return bytes < 0 ? 0 : (size_t)bytes;
 }
@@ -78,11 +81,11 @@ static void test_answers_hold_until_something_is_revoked(void) {
     CHECK(next(request) == 0);
     answer_of(unique);
     CHECK(memcmp(got + sizeof(struct fuse_out_header), &attr, sizeof attr) == 0);
-    jfs_front_revoke();
+    jfs_front_revoke(0);
     unique = ask(FUSE_GETATTR, 7, &nothing, sizeof nothing);
     CHECK(next(request) > 0);
     /* Revoked while it was being answered: not kept. */
-    jfs_front_revoke();
+    jfs_front_revoke(0);
     jfs_front_keep(JFS_KEEP_ANSWER);
     reply(unique, 0, &attr, sizeof attr);
     answer_of(unique);
@@ -95,7 +98,7 @@ static void test_answers_hold_until_something_is_revoked(void) {
 static void test_lookups_are_counted(void) {
     uint8_t request[512];
     struct fuse_entry_out entry = {.nodeid = 9, .attr = {.ino = 9}};
-    jfs_front_revoke();
+    jfs_front_revoke(0);
     teach(FUSE_LOOKUP, 1, "nine", 0, &entry, sizeof entry, JFS_KEEP_ANSWER);
     for (int i = 0; i < 3; i++) {
         const uint64_t unique = ask(FUSE_LOOKUP, 1, "nine", 5);
@@ -120,7 +123,7 @@ static void test_lookups_are_counted(void) {
 
 static void test_plain_names_that_a_directory_lacks(void) {
     uint8_t request[512];
-    jfs_front_revoke();
+    jfs_front_revoke(0);
     teach(FUSE_LOOKUP, 3, "absent", -ENOENT, NULL, 0, JFS_KEEP_LACKS);
     static const struct { const char *name; int hot; } names[] = {
         {"absent", 1}, {"another", 1}, {".follow", 0}, {"_tail.jsonl", 0}, {"part-0001-1-0000000001.jsonl", 0}};
@@ -137,7 +140,7 @@ static void test_nothing_overtakes_the_release_of_a_written_file(void) {
     struct fuse_attr_out attr = {.attr = {.ino = 7}};
     struct fuse_getattr_in nothing = {0};
     struct fuse_release_in written = {.fh = 50}, read_only = {.fh = 51};
-    jfs_front_revoke();
+    jfs_front_revoke(0);
     jfs_front_opened(51, 1);
     teach(FUSE_GETATTR, 7, NULL, 0, &attr, sizeof attr, JFS_KEEP_ANSWER);
     const uint64_t releases_read = ask(FUSE_RELEASE, 7, &read_only, sizeof read_only);
@@ -234,7 +237,7 @@ static int releases_hot(uint64_t handle) {
 
 static void test_files_are_kept_open_for_who_opens_them_next(void) {
     uint64_t handles[2 * PARKED_MAX];
-    jfs_front_revoke();
+    jfs_front_revoke(0);
     open_cold(7, 70);
     CHECK(!is_hot(opens(7, O_RDONLY))); /* somebody has it */
     CHECK(releases_hot(70));
@@ -245,17 +248,17 @@ static void test_files_are_kept_open_for_who_opens_them_next(void) {
     CHECK(!is_hot(opens(7, O_RDONLY)));
     CHECK(releases_hot(70) && releases_hot(70)); /* the second one nobody sends */
     CHECK(jfs_front_returned(handles, 1) == 0);
-    jfs_front_revoke();
+    jfs_front_revoke(0);
     CHECK(jfs_front_returned(handles, 2) == 1 && handles[0] == 70 && !jfs_front_returned(handles, 2));
     CHECK(!is_hot(opens(7, O_RDONLY)));
     open_cold(7, 71);
-    jfs_front_revoke();
+    jfs_front_revoke(0);
     CHECK(!releases_hot(71)); /* it may be otherwise by now: Python closes it */
     for (uint64_t handle = 100; handle < 100 + 2 * PARKED_MAX; handle++) open_cold(handle, handle);
     for (uint64_t handle = 100; handle < 100 + 2 * PARKED_MAX; handle++) CHECK(releases_hot(handle));
     CHECK(jfs_front_returned(handles, 2 * PARKED_MAX) == PARKED_MAX && handles[PARKED_MAX - 1] == 99 + PARKED_MAX);
     open_hot(99 + 2 * PARKED_MAX, 99 + 2 * PARKED_MAX);
-    jfs_front_revoke();
+    jfs_front_revoke(0);
     CHECK(jfs_front_returned(handles, 2 * PARKED_MAX) == PARKED_MAX - 1);
     CHECK(!releases_hot(99 + 2 * PARKED_MAX));
 }
@@ -269,7 +272,7 @@ static void forget_releases(void) {
 
 static void test_requests_of_any_shape_are_handed_on_or_answered(void) {
     static const uint32_t opcodes[] = {FUSE_LOOKUP, FUSE_FORGET, FUSE_GETATTR, FUSE_READ, FUSE_RELEASE, FUSE_OPEN,
-                                       FUSE_FLUSH, FUSE_BATCH_FORGET, FUSE_INTERRUPT, FUSE_WRITE, 9999};
+                                       FUSE_FLUSH, FUSE_BATCH_FORGET, FUSE_INTERRUPT, FUSE_WRITE, FUSE_CREATE, 9999};
     uint8_t packet[300], request[512];
     uint64_t random = 1;
     for (int i = 0; i < FUZZED; i++) {
@@ -290,7 +293,7 @@ static void test_requests_of_any_shape_are_handed_on_or_answered(void) {
         if (i % 16 == 0) jfs_front_opened(packet[i % 32] & 3, i & 1);
         uint64_t handles[4];
         jfs_front_returned(handles, 4);
-        if (i % 64 == 0) jfs_front_revoke();
+        if (i % 64 == 0) jfs_front_revoke(0);
         while (recv(kernel, got, sizeof got, MSG_DONTWAIT) > 0) continue;
         forget_releases();
     }
@@ -325,7 +328,7 @@ static _Atomic uint64_t number;
 /* As Python does it: what is kept is forgotten before anybody is told, and only where there may be something. */
 static void change(void) {
     const uint64_t next_one = atomic_fetch_add(&number, 1) + 1;
-    if (__atomic_load_n(&jfs_front_state_of()->live, __ATOMIC_SEQ_CST)) jfs_front_revoke();
+    if (__atomic_load_n(&jfs_front_state_of()->live, __ATOMIC_SEQ_CST)) jfs_front_revoke(0);
     atomic_store(&known, next_one);
 }
 
@@ -342,7 +345,7 @@ static void test_nobody_sees_what_was_before_a_change(int elsewhere) {
     pthread_t thread, changer;
     uint64_t random = 7, turns = 0;
     atomic_store(&over, 0);
-    jfs_front_revoke();
+    jfs_front_revoke(0);
     forget_releases();
     jfs_front_counts before, after;
     jfs_front_counts_of(&before);
@@ -421,12 +424,12 @@ static void *write_lines(void *nothing) {
 
 static uint64_t take_touched(void) {
     uint64_t lines = 0;
-    for (jfs_front_file *file = lent.touched; file; file = file->touched) {
+    for (jfs_front_file *file = front_lent.touched; file; file = file->touched) {
         CHECK(file->taken == 16 * file->lines);
         lines += file->lines;
         file->taken = file->lines = 0;
     }
-    lent.touched = NULL;
+    front_lent.touched = NULL;
     return lines;
 }
 
@@ -441,12 +444,14 @@ static void test_lines_are_durable_when_their_writes_are_answered(void) {
         rows[i] = (jfs_front_file){.handle = (uint64_t)i + 1, .way = &way, .appends = 1};
         jfs_front_publishes(&rows[i]);
     }
-    lent = (jfs_front_lent){.stage = fake_stage, .flush = fake_flush, .full = 5, .unfit = 3};
+    front_lent = (jfs_front_lent){.held = 1, .stage = fake_stage, .flush = fake_flush, .full = 5, .unfit = 3};
     atomic_store(&over, 0);
     CHECK(pthread_create(&client, NULL, write_lines, NULL) == 0);
     while (!atomic_load(&over)) {
-        lent.tail = ++turn % 8 ? &way : NULL;
+        front_lent.tail = ++turn % 8 ? &way : NULL;
         const int found = jfs_front_wait(-1, 1000000, 0);
+        if (turn % 128 == 1) rest(3000000); /* as who waits for the interpreter's lock: lines are published meanwhile */
+        jfs_front_hold();
         taken += take_touched();
         CHECK(taken == atomic_load(&durable));
         if (found == JFS_FRONT_REQUEST) {
@@ -460,25 +465,147 @@ static void test_lines_are_durable_when_their_writes_are_answered(void) {
     pthread_join(client, NULL);
     CHECK(taken > 0 && atomic_load(&cold) > 0);
     failing = 1;
-    lent.tail = &way;
+    front_lent.tail = &way;
     uint64_t unique[2] = {write_line(1), write_line(2)};
     CHECK(next(request) == 0);
     for (int i = 0; i < 2; i++) CHECK(answer_of(unique[i])->error == -EIO && rows[i].failed);
-    CHECK(lent.touched == &rows[1] && take_touched() == 0);
+    CHECK(front_lent.touched == &rows[1] && take_touched() == 0);
     write_line(1);
     CHECK(next(request) > 0);
     failing = 2; /* what it was staged to is not known any more */
     unique[0] = write_line(3);
     CHECK(next(request) == 0 && answer_of(unique[0])->error == -EIO && rows[2].failed);
-    CHECK(lent.touched == &rows[2] && take_touched() == 0);
+    CHECK(front_lent.touched == &rows[2] && take_touched() == 0);
     failing = 0;
     unique[0] = write_line(5), write_any(4, "unfit\n"), write_line(4); /* which does not overtake the one before it */
-    CHECK(jfs_front_wait(-1, 1000000000, 0) == JFS_FRONT_REQUEST && answer_of(unique[0])->error == 0);
+    CHECK(jfs_front_wait(-1, 1000000000, 0) == JFS_FRONT_REQUEST);
+    jfs_front_hold();
+    CHECK(answer_of(unique[0])->error == 0);
     CHECK(rows[4].lines == 1 && take_touched() == 1 && queue.count == 2);
     CHECK(next(request) > 0);
     rows[3].way = NULL; /* as Python does before it begins */
     CHECK(next(request) > 0);
-    lent.tail = NULL;
+    front_lent.tail = NULL;
+}
+
+/* -- files that are made -- */
+
+static uint64_t asks_create(const char *name, uint32_t flags) {
+    struct {
+        struct fuse_create_in in;
+        char name[32];
+    } arguments = {.in = {.flags = flags}};
+    strcpy(arguments.name, name);
+    return ask(FUSE_CREATE, 3, &arguments, sizeof arguments.in + strlen(name) + 1);
+}
+
+static int make_way = 7;
+
+/* Made by Python, which says that C may go on so. */
+static void create_cold(const char *name) {
+    uint8_t request[512];
+    created answers = {.entry = {.nodeid = 90, .attr = {.ino = 90, .mode = S_IFREG}, .attr_valid = 1}, .out = {.fh = 90}};
+    const uint64_t unique = asks_create(name, O_WRONLY | O_CREAT);
+    CHECK(next(request) > 0);
+    jfs_front_revoke(0);
+    jfs_front_makes(&make_way);
+    reply(unique, 0, &answers, sizeof answers);
+    answer_of(unique);
+}
+
+static created create_hot(const char *name) {
+    const uint64_t unique = asks_create(name, O_WRONLY | O_CREAT | O_APPEND);
+    CHECK(is_hot(unique) && answer_of(unique)->error == 0);
+    created answers;
+    memcpy(&answers, got + sizeof(struct fuse_out_header), sizeof answers);
+    CHECK(answers.entry.nodeid == answers.entry.attr.ino && answers.entry.nodeid > 90 && answers.out.fh > 90);
+    return answers;
+}
+
+static int flushes_hot(uint64_t handle) {
+    const struct fuse_flush_in flush = {.fh = handle};
+    const uint64_t unique = ask(FUSE_FLUSH, 7, &flush, sizeof flush);
+    return is_hot(unique) && answer_of(unique)->error == 0;
+}
+
+static uint64_t size_hot(uint64_t nodeid) {
+    const struct fuse_getattr_in nothing = {0};
+    const uint64_t unique = ask(FUSE_GETATTR, nodeid, &nothing, sizeof nothing);
+    CHECK(is_hot(unique) && answer_of(unique)->error == 0);
+    return ((const struct fuse_attr_out *)(const void *)(got + sizeof(struct fuse_out_header)))->attr.size;
+}
+
+static int forgets_hot(uint64_t nodeid) {
+    const struct fuse_forget_in once = {.nlookup = 1};
+    uint8_t request[512];
+    ask(FUSE_FORGET, nodeid, &once, sizeof once);
+    return next(request) == 0;
+}
+
+static void test_files_are_made_written_and_closed(void) {
+    front_lent = (jfs_front_lent){.held = 1, .stage = fake_stage, .flush = fake_flush, .full = 5, .unfit = 3, .tail = &make_way};
+    teach(FUSE_LOOKUP, 3, "in.txt", -ENOENT, NULL, 0, JFS_KEEP_ANSWER | JFS_KEEP_LASTS);
+    CHECK(!is_hot(asks_create("in.txt", O_WRONLY)));
+    create_cold("in.txt");
+    teach(FUSE_LOOKUP, 3, "in.txt", -ENOENT, NULL, 0, JFS_KEEP_ANSWER | JFS_KEEP_LASTS);
+    CHECK(!is_hot(asks_create("in.txt", O_RDWR)) && !is_hot(asks_create("in.txt", O_WRONLY | O_NONBLOCK)));
+    CHECK(!is_hot(asks_create("other.txt", O_WRONLY)));
+    for (int i = 0; i < 3; i++) {
+        uint64_t unique = ask(FUSE_LOOKUP, 3, "in.txt", 7);
+        CHECK(is_hot(unique) && answer_of(unique)->error == -ENOENT); /* published lines take no name away */
+        jfs_front_revoke(1);
+        const created made = create_hot("in.txt");
+        CHECK(!is_hot(ask(FUSE_LOOKUP, 3, "in.txt", 7)) && front_lent.wanted); /* for it is open, and Python has to say so */
+        front_lent.wanted = 0;
+        CHECK(flushes_hot(made.out.fh) && size_hot(made.entry.nodeid) == 0);
+        unique = write_line(made.out.fh);
+        CHECK(is_hot(unique) && answer_of(unique)->error == 0);
+        CHECK(flushes_hot(made.out.fh) && size_hot(made.entry.nodeid) == 16);
+        CHECK(i == 0 ? forgets_hot(made.entry.nodeid) && releases_hot(made.out.fh)
+                     : releases_hot(made.out.fh) && forgets_hot(made.entry.nodeid));
+        CHECK(front_lent.made == 0 && !made_of(made.entry.nodeid) && jfs_front_adopt() == NULL);
+    }
+    /* Python takes one over, with what was written, and closes it; another is closed here, and it hears of that. */
+    for (int here = 0; here < 2; here++) {
+        const created made = create_hot("in.txt");
+        const uint64_t unique = write_line(made.out.fh);
+        CHECK(is_hot(unique) && answer_of(unique)->error == 0);
+        jfs_front_made *adopted = jfs_front_adopt();
+        CHECK(adopted->file.bytes == 16 && adopted->file.lines == 1 && adopted->lookups == 1 && adopted->parent == 3);
+        CHECK(strcmp(adopted->name, "in.txt") == 0 && adopted->flags == (O_WRONLY | O_CREAT | O_APPEND));
+        CHECK(adopted->nodeid == made.entry.nodeid && jfs_front_adopt() == NULL && !forgets_hot(made.entry.nodeid));
+        CHECK(!is_hot(ask(FUSE_LOOKUP, 3, "in.txt", 7)));
+        adopted->file.way = here ? &make_way : NULL;
+        CHECK(flushes_hot(made.out.fh) == here && releases_hot(made.out.fh) == here);
+        CHECK(front_lent.closed == (here ? &adopted->file : NULL));
+        jfs_front_unpublishes(&adopted->file);
+        front_lent.closed = NULL;
+    }
+    forget_releases();
+    /* No more than so many at a time, and none while Python runs or where something was revoked. */
+    created all[OPEN_MAX];
+    for (int i = 0; i < OPEN_MAX; i++) all[i] = create_hot("in.txt");
+    CHECK(!is_hot(asks_create("in.txt", O_WRONLY)));
+    failing = 1;
+    const uint64_t fails = write_line(all[1].out.fh);
+    CHECK(is_hot(fails) && answer_of(fails)->error == -EIO && front_lent.wanted);
+    failing = 0;
+    CHECK(!flushes_hot(all[1].out.fh) && !releases_hot(all[1].out.fh));
+    in_stage = 0;
+    for (int i = 0; i < OPEN_MAX; i++) CHECK(i == 1 || (releases_hot(all[i].out.fh) && forgets_hot(all[i].entry.nodeid)));
+    jfs_front_made *failed = jfs_front_adopt();
+    CHECK(failed->file.failed && jfs_front_adopt() == NULL && !front_lent.wanted);
+    jfs_front_unpublishes(&failed->file);
+    front_lent.tail = NULL;
+    CHECK(!is_hot(asks_create("in.txt", O_WRONLY)));
+    front_lent.tail = &make_way;
+    jfs_front_revoke(0);
+    CHECK(!is_hot(asks_create("in.txt", O_WRONLY)));
+    create_cold("in.txt");
+    jfs_front_makes_no_more();
+    CHECK(!is_hot(asks_create("in.txt", O_WRONLY)));
+    create_cold("in.txt"); /* and requests of any shape may ask for it */
+    forget_releases();
 }
 
 int main(void) {
@@ -492,6 +619,7 @@ int main(void) {
     drain();
     test_lines_are_durable_when_their_writes_are_answered();
     drain();
+    test_files_are_made_written_and_closed();
     test_requests_of_any_shape_are_handed_on_or_answered();
     drain();
     test_nobody_sees_what_was_before_a_change(0);

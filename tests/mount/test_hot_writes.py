@@ -88,6 +88,63 @@ def test_those_who_wait_hear_of_it(fast_folder: Path, tmp_path: Path) -> None:
                 assert json.loads(follower.readline())["body"] == str(number)
 
 
+def echo(file: Path, text: str, flags: int = os.O_APPEND) -> None:
+    """As a shell does it: what it opened is closed twice."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | flags)
+    os.close(os.dup(descriptor))
+    os.write(descriptor, f"{text}\n".encode())
+    os.close(descriptor)
+
+
+@pytest.mark.rule("S-278")
+@pytest.mark.parametrize("chaos", ["0", "5"])
+@pytest.mark.parametrize("where", ["orders", "orders/orders"])
+def test_files_are_made_and_closed_in_c(
+    fast_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, chaos: str
+) -> None:
+    """And are Python's as soon as anybody asks it of them, or changes what they are in."""
+    monkeypatch.setenv("JOURNALFS_FRONT_CHAOS", chaos)
+    with mounted_for_writing(new_store(fast_folder), tmp_path / "mnt", "-o", "front=on") as mounted:
+        queue, file = mounted.path / "orders/orders", mounted.path / where / "in.txt"
+        queue.mkdir(parents=True)
+        expected: list[str] = []
+
+        def say(text: str, flags: int = os.O_APPEND) -> None:
+            echo(file, text, flags)
+            expected.append(text)
+
+        while chaos == "0" and counts(mounted)["create"] < 20:  # on a busy machine flushes take long
+            for flags in (os.O_APPEND, os.O_TRUNC, os.O_EXCL) * 4:
+                say(f"line {len(expected)}", flags)
+            assert len(expected) < 1000
+        for turn in range(20):
+            say(f"again {turn}")
+            assert not file.exists()
+            with file.open("ab", buffering=0) as held:
+                assert file.exists()  # so Python has it from here on
+                assert held.write(f"held {turn}\n".encode())
+                expected.append(f"held {turn}")
+                assert os.fstat(held.fileno()).st_size == file.stat().st_size == len(f"held {turn}\n")
+                say(f"beside {turn}")
+                if turn % 4 == 0:
+                    held.write(b"of two ")
+                    (mounted.path / f"other-{turn}").mkdir()
+                    held.write(b"writes\nrest")
+                    expected += ["of two writes", "rest"]
+                if turn % 4 == 1:
+                    file.unlink()
+                    held.write(b"nobody's\n")
+            if turn % 5 == 0:
+                assert bodies(queue) == expected
+        assert bodies(queue) == expected
+        found = counts(mounted)
+        assert found["named"] > 0 or chaos != "0"
+        assert found["flags"] == 0
+        assert mounted.control("mount.json")["requests"]["create"] >= 40
+    with mounted_for_writing(fast_folder / "store", tmp_path / "mnt") as mounted:
+        assert bodies(mounted.path / "orders/orders") == expected
+
+
 class Writers:
     """Threads that write lines in several ways and read them back, and what they were told of."""
 

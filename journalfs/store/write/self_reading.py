@@ -121,13 +121,15 @@ class SelfReadingStore(JournalStore):
         else:
             self._show_to_who_looks()
 
-    def _show_to_who_looks(self, *, only_adds: bool = False) -> None:
-        """Whoever looks first takes it over; most of what is published nobody looks at within the moment."""
+    def _show_to_who_looks(self, *, only_adds: bool = False, only_lines: bool = False) -> None:
+        """Whoever looks first takes it over; most of what is published nobody looks at within the moment.
+        Of plain lines nothing is left to be measured: who is patient waits for that.
+        """
         if self.core.behind is None:
             self.core.behind = self._take_over_now
             self._behind_since_bytes = self.journals.messages.committer.counts.bytes_written
-        if only_adds:
-            self.core.changes.ring()
+        if only_adds or only_lines:
+            self.core.changes.ring(patient=not only_lines)
         else:
             self.core.changes.left()
 
@@ -216,7 +218,7 @@ class SelfReadingStore(JournalStore):
 
     def _advance(self, *, list_files: bool = False) -> PollResult:
         self.core.behind = None
-        self.core.changes.begin()
+        self.core.changes.begin(only_messages=True)
         writer = self.journals.messages
         result = self.core.loader.advance(
             *writer.durable_end(), newest_first=writer.newest_first(), list_files=list_files

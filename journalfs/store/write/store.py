@@ -277,7 +277,7 @@ class WritingStore(SelfReadingStore):
     def _lines_published(self) -> None:
         self._tell_failure()
         self._unsealed = True
-        self._show_to_who_looks()
+        self._show_to_who_looks(only_lines=True)
 
     def publisher(
         self, address: str, queue: str | None, file_name: str, patience: Patience = FOREVER
