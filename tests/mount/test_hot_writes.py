@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from tests.mounting import MountedStore, journalfs, mounted_for_writing
+from tests.mounting import EVERY_DISK_IS_QUICK, Commands, MountedStore, journalfs, mounted_for_writing
 
 pytestmark = pytest.mark.mount
 
@@ -23,8 +23,9 @@ TAKEN = 40
 
 
 @pytest.fixture
-def fast_folder() -> Iterator[Path]:
-    """On a file system that keeps nothing: where flushes take long, Python writes them in a thread."""
+def fast_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """On a file system that keeps nothing, and where no flush takes too long for C."""
+    monkeypatch.setattr(Commands, "unlimited", EVERY_DISK_IS_QUICK)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         yield Path(folder)
 
