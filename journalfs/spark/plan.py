@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from journalfs.engine.columns import Array, address_of, by_file, lines_array
-from journalfs.engine.state_batch import large_positions
+from journalfs.engine.state_batch import file_slots, large_positions
 from journalfs.errors import NoSuchName
+from journalfs.ids import PageNumber
 from journalfs.spark.pieces import PIECE_BYTES, Piece, Pieces, partitions, split, task_count
 from journalfs.spark.place import SEPARATOR
 from journalfs.store.content import QueueContent
-from journalfs.store.runs import JournalRun, PageRun, Run
+from journalfs.store.runs import Run
 
 if TYPE_CHECKING:
     from journalfs.spark.options import Options
@@ -74,33 +75,25 @@ def _pieces(run: Run, content: QueueContent, bytes_max: int, choose: Choose | No
         run = chosen(run, content, choose)
         if not len(run):
             return
-    if isinstance(run, JournalRun):
-        yield from _journal_pieces(run, content, bytes_max)
+    if run.page is None:
+        yield from _journal_pieces(run.references, content, bytes_max)
     else:
-        assert isinstance(run, PageRun), "there are two kinds of runs"
-        yield from _page_pieces(run, content, bytes_max)
+        yield from _page_pieces(run.page, run.numbers, content, bytes_max)
 
 
 def chosen(run: Run, content: QueueContent, choose: Choose) -> Run:
     """The part of a run whose messages are chosen."""
     wanted = choose(np.frombuffer(run.columns(content).ids, "i8"))
-    if isinstance(run, JournalRun):
-        refs = np.frombuffer(run.refs, "u4")[wanted]
-        return JournalRun(_u32(refs), run.sealed)
-    assert isinstance(run, PageRun), "there are two kinds of runs"
-    return PageRun(run.number, _u32(np.frombuffer(run.indexes, "u4")[wanted]))
+    return run.of(array("I", np.frombuffer(run.numbers, "u4")[wanted].tobytes()))
 
 
-def _u32(values: Array) -> array[int]:
-    return array("I", values.tobytes())
-
-
-def _journal_pieces(run: JournalRun, content: QueueContent, bytes_max: int) -> Iterator[Piece]:
-    files = {slot: content.files[slot] for slot in run.slots(content)}
-    filled, _keep = content.state.fill_lines(run.refs, files, sealed=run.sealed, now_ms=content.now_ms)
-    lines = lines_array(filled, len(run))
-    large = np.zeros(len(run), "?")
-    large[large_positions(content.state, run.refs)] = True
+def _journal_pieces(refs: array[int], content: QueueContent, bytes_max: int) -> Iterator[Piece]:
+    slots = file_slots(content.state, refs, content.files.slot_limit)
+    files = {slot: content.files[slot] for slot in slots}
+    filled, _keep = content.state.fill_lines(refs, files, sealed=False, now_ms=content.now_ms)
+    lines = lines_array(filled, len(refs))
+    large = np.zeros(len(refs), "?")
+    large[large_positions(content.state, refs)] = True
     for slot, places in by_file(lines, files).items():
         file = content.files.read_file(slot).file
         file_id = None if file.header_damaged else int(file.file_id)
@@ -123,12 +116,14 @@ def _together(places: Array) -> Array | slice:
     return slice(first, last + 1) if last - first + 1 == len(places) else places
 
 
-def _page_pieces(run: PageRun, content: QueueContent, bytes_max: int) -> Iterator[Piece]:
-    scan = content.page_scan(run.number)
-    batch = scan.fill_lines(run.indexes, queue=content.name, now_ms=content.now_ms)
+def _page_pieces(
+    page: PageNumber, indexes: array[int], content: QueueContent, bytes_max: int
+) -> Iterator[Piece]:
+    scan = content.page_scan(page)
+    batch = scan.fill_lines(indexes, queue=content.name, now_ms=content.now_ms)
     lines = lines_array(batch.lines, batch.count)
     large_indexes = [index for index, _ in scan.large()]
-    large = np.isin(np.frombuffer(run.indexes, "u4"), large_indexes)
+    large = np.isin(np.frombuffer(indexes, "u4"), large_indexes)
     offsets = lines["payload"] - np.uint64(address_of(scan.mapping))
     for part in split(lines, bytes_max):
         yield Piece.of(

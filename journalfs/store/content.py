@@ -250,7 +250,7 @@ class QueueContent:
         known = set(refs)
         for message_id in self.core.in_delivery.failed(self.queue_id, attempts):
             run = self.find(message_id)
-            if run is not None and not (isinstance(run, JournalRun) and known.issuperset(run.refs)):
+            if run is not None and not known.intersection(run.references):
                 found.append(run)
         return found
 
@@ -305,7 +305,7 @@ class QueueContent:
 
     def _without(self, aside: Sequence[Run]) -> list[Run]:
         """All in the order of delivery but some."""
-        refs = {ref for run in aside if isinstance(run, JournalRun) for ref in run.refs}
+        refs = {ref for run in aside for ref in run.references}
         pages: dict[PageNumber, set[int]] = {}
         for run in aside:
             if isinstance(run, PageRun):
@@ -332,10 +332,9 @@ class QueueContent:
         paged = [PageRun(number, indexes) for number, indexes in held.paged(self.queue_id).items()]
         return [*([JournalRun(refs)] if refs else []), *(run for run in paged if self.paged is not None)]
 
-    def is_with_reader(self, message_id: MessageId, run: Run) -> bool:
+    def is_with_reader(self, run: Run) -> bool:
         """Whether a reader has the one message of a run."""
-        place = (run.number, run.indexes[0]) if isinstance(run, PageRun) else message_id
-        return self.core.in_delivery.has(self.queue_id, place)
+        return self.core.in_delivery.has(self.queue_id, run.places(self)[0])
 
     def counted(self, run: Run) -> Run:
         """The one message of a run, with the attempts to deliver it that are only in memory."""
@@ -365,10 +364,7 @@ class QueueContent:
 
 def _place(run: Run) -> tuple[int, int]:
     """What tells one message of a queue from the others."""
-    if isinstance(run, PageRun):
-        return run.number, run.indexes[0]
-    assert isinstance(run, JournalRun), "there are two kinds of runs"
-    return -1, run.refs[0]
+    return -1 if run.page is None else run.page, run.numbers[0]
 
 
 def total_messages(runs: Sequence[Run]) -> int:
@@ -418,7 +414,7 @@ class CloserLook:
     def _blame(self, error: FileTorn | CoreRefused) -> None:
         content = self._content
         core, state = content.core, content.state
-        refs = array("I", [ref for run in self._runs if isinstance(run, JournalRun) for ref in run.refs])
+        refs = array("I", [ref for run in self._runs for ref in run.references])
         if isinstance(error, FileTorn):
             core.torn.update(file_slots(state, refs, content.files.slot_limit))
         for number in pages_of(self._runs):

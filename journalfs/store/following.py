@@ -6,21 +6,18 @@ import contextlib
 from array import array
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
-from journalfs.ids import MessageId, PageNumber
+from journalfs.ids import PageNumber
 from journalfs.limits import WHOLE_LINE_BYTES_MAX
 from journalfs.store.content import NOT_AS_MEASURED, OVERTAKEN, CloserLook, looking_again
-from journalfs.store.runs import JournalRun, PageRun, Run, open_runs
+from journalfs.store.runs import JournalRun, PageRun, Place, Run, open_runs
 from journalfs.store.sources import BytesSource, WatchedSource
 
 if TYPE_CHECKING:
     from journalfs.store.api import ByteSource
     from journalfs.store.content import QueueContent
     from journalfs.store.filters import Filter
-
-Place: TypeAlias = MessageId | tuple[PageNumber, int]
-"""What stays the name of a message of a queue: its id, or the page and the record that it lies in."""
 
 
 class _Known(NamedTuple):
@@ -192,14 +189,7 @@ class Follower:
             return self._selected.apply(run) if self._selected is not None else run
 
         for run in self._arrivals.new(chosen):
-            self._waiting.extend(places(self._content, run))
-
-
-def places(content: QueueContent, run: Run) -> list[Place]:
-    """Those of the messages of a run."""
-    if isinstance(run, PageRun):
-        return [(run.number, index) for index in run.indexes]
-    return [MessageId(message_id) for message_id in run.columns(content).ids]
+            self._waiting.extend(run.places(self._content))
 
 
 def place_run(content: QueueContent, place: Place) -> Run | None:

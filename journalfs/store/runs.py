@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import LineBatch
@@ -17,7 +17,7 @@ from journalfs.engine.pages import PageScan, scan_page
 from journalfs.engine.state_batch import file_slots, large_messages, message_ids
 from journalfs.errors import Gone, StaleView
 from journalfs.format.journal_file import read_header
-from journalfs.ids import PageNumber
+from journalfs.ids import MessageId, PageNumber
 from journalfs.journal.directory import JournalFile
 from journalfs.limits import EAGER_PART_BYTES_MAX, JOURNAL_HEADER_BYTES
 from journalfs.paging.address import LiveStretch
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from journalfs.journal.files import FileSet
     from journalfs.paging.address import PagedAddress
     from journalfs.store.large_bodies import LargeBodies
+
+Place: TypeAlias = MessageId | tuple[PageNumber, int]
+"""Of a message that lies in the journal; else its page, and the record in it."""
 
 
 class RunsStore(OpenStore, Protocol):
@@ -100,8 +103,18 @@ class Run(Protocol):
     def split(self, messages_max: int) -> Sequence[Run]: ...
 
     @property
+    def page(self) -> PageNumber | None:
+        """The page in which its messages lie; None: they lie in the journal."""
+
+    @property
+    def references(self) -> array[int]:
+        """Of its messages in the live state, which has none of those in pages."""
+
+    @property
     def numbers(self) -> array[int]:
         """What the run says its messages by: references, or records of its page."""
+
+    def places(self, content: Content) -> Sequence[Place]: ...
 
     def of(self, numbers: array[int]) -> Run:
         """The run of some of its messages."""
@@ -171,8 +184,17 @@ class JournalRun:
         return *content.state.fill_lines(self.refs, files, sealed=self.sealed), held
 
     @property
-    def numbers(self) -> array[int]:
+    def page(self) -> None:
+        return None
+
+    @property
+    def references(self) -> array[int]:
         return self.refs
+
+    numbers = references
+
+    def places(self, content: Content) -> Sequence[Place]:
+        return list(map(MessageId, self.ids(content)))
 
     def of(self, numbers: array[int]) -> JournalRun:
         return JournalRun(numbers, self.sealed)
@@ -271,8 +293,19 @@ class PageRun:
         return batch.lines, batch, []
 
     @property
+    def page(self) -> PageNumber:
+        return self.number
+
+    @property
+    def references(self) -> array[int]:
+        return array("I")
+
+    @property
     def numbers(self) -> array[int]:
         return self.indexes
+
+    def places(self, content: Content) -> Sequence[Place]:
+        return [(self.number, index) for index in self.indexes]
 
     def of(self, numbers: array[int]) -> PageRun:
         return PageRun(self.number, numbers, self.sealed_ms)
@@ -325,8 +358,19 @@ class CountedRun:
         return [self]
 
     @property
+    def page(self) -> PageNumber | None:
+        return self.run.page
+
+    @property
+    def references(self) -> array[int]:
+        return self.run.references
+
+    @property
     def numbers(self) -> array[int]:
         return self.run.numbers
+
+    def places(self, content: Content) -> Sequence[Place]:
+        return self.run.places(content)
 
     def of(self, numbers: array[int]) -> CountedRun:
         return CountedRun(self.run.of(numbers), self.attempts)
@@ -340,8 +384,7 @@ class CountedRun:
 
 def pages_of(runs: Iterable[Run]) -> set[PageNumber]:
     """The pages in which some of the messages lie."""
-    inner = (run.run if isinstance(run, CountedRun) else run for run in runs)
-    return {run.number for run in inner if isinstance(run, PageRun)}
+    return {run.page for run in runs if run.page is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -601,7 +601,7 @@ class DeliveringView(QueueView):
         run = self.content.find(message_id)
         if isinstance(run, JournalRun) and self.content.state.ref(run.refs[0]).delivering:
             return run
-        if run is not None and self.content.is_with_reader(message_id, run):
+        if run is not None and self.content.is_with_reader(run):
             return run
         for held in self.content.page_runs(delivering=True):
             ids = held.columns(self.content).ids

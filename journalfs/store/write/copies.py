@@ -205,9 +205,7 @@ def run_of(content: QueueContent, ids: array[int]) -> JournalRun:
 
 def _due(content: QueueContent, run: Run) -> dict[int, int]:
     """When those of a run that are in the journal are due in their queue, by message; 0: at once."""
-    if not isinstance(run, JournalRun):
-        return {}
-    ids, now_ms = message_ids(content.state, run.refs), content.now_ms
+    ids, now_ms = message_ids(content.state, run.references), content.now_ms
     found = zip(ids, _places(content, ids).scheduled_ms, strict=True)
     return {message_id: due_ms if due_ms > now_ms else 0 for message_id, due_ms in found}
 

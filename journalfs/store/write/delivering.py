@@ -32,9 +32,9 @@ from journalfs.store.content import NOT_AS_MEASURED, OVERTAKEN, QueueContent, Wh
 from journalfs.store.core import Core
 from journalfs.store.envelope import envelope_decoder
 from journalfs.store.filters import Filter
-from journalfs.store.following import Arrivals, Follower, Place, line_of, place_run, places
+from journalfs.store.following import Arrivals, Follower, line_of, place_run
 from journalfs.store.queues import StoreQueue
-from journalfs.store.runs import JournalRun, Run
+from journalfs.store.runs import Place, Run
 from journalfs.store.views import QueueView
 from journalfs.store.write.address_rules import AddressRules
 from journalfs.store.write.forwarding import Forwarding
@@ -127,9 +127,7 @@ class Supply:
         state = self._content.state
         overtaken = False
         for run in self._arrivals.new():
-            if not self._window or not isinstance(run, JournalRun):
-                continue
-            for info in map(state.ref, run.refs):
+            for info in map(state.ref, run.references if self._window else ()):
                 overtaken = overtaken or info.priority > self._last_priority
                 if info.scheduled_ms > self._content.now_ms:
                     self._due_ms = min(self._due_ms or info.scheduled_ms, info.scheduled_ms)
@@ -145,13 +143,12 @@ class Supply:
         for run in runs:
             for piece in run.split(SCANNED_AT_ONCE):
                 kept = self._selected.apply(piece) if self._selected is not None else piece
-                self._window.extend(places(content, kept))
-                if isinstance(kept, JournalRun):
-                    if kept.refs:
-                        self._last_priority = content.state.ref(kept.refs[-1]).priority
-                else:
+                self._window.extend(kept.places(content))
+                if kept.page is not None:
                     # Pages come after all that the journal has: whatever comes to it goes before them.
                     self._last_priority = -1
+                elif kept.references:
+                    self._last_priority = content.state.ref(kept.references[-1]).priority
                 if len(self._window) >= SUPPLY_MESSAGES_MAX:
                     return
 
@@ -159,9 +156,8 @@ class Supply:
 def due_run(content: QueueContent, place: Place) -> Run | None:
     """The message at a place, if it is live and due."""
     run = place_run(content, place)
-    if isinstance(run, JournalRun) and content.state.ref(run.refs[0]).scheduled_ms > content.now_ms:
-        return None
-    return run
+    times_ms = (content.state.ref(one).scheduled_ms for one in run.references) if run is not None else ()
+    return None if any(due_ms > content.now_ms for due_ms in times_ms) else run
 
 
 # What decides about deliveries: headers of a message, and settings of its address and of the broker.
@@ -364,7 +360,7 @@ class KeepingConsumer(Consumer):
         self._follower = Follower(content, selected)
         for run in content.due()[0]:
             kept = selected.apply(run) if selected is not None else run
-            self.assigned.extend(places(content, kept))
+            self.assigned.extend(kept.places(content))
 
     def is_found(self) -> bool:
         return bool(self.assigned) or self._follower.is_found()
@@ -613,7 +609,7 @@ class QueueDelivery:
             removing.let_go(chosen)
             return None
         message_id = MessageId(run.columns(content).ids[0])
-        on_disk = content.state.ref(run.refs[0]).delivery_count if isinstance(run, JournalRun) else 0
+        on_disk = max((content.state.ref(one).delivery_count for one in run.references), default=0)
         count = max(on_disk, self.core.in_delivery.attempts(content.queue_id, message_id))
         headers = headers_of(line)
         stays = headers.is_over(content.now_ms) or 0 < attempts_max(self.core, content.model.address) <= count

@@ -11,7 +11,6 @@ from journalfs.journal.writer import JournalWriter
 from journalfs.store.content import QueueContent
 from journalfs.store.message import HEADER_PREFIX
 from journalfs.store.queues import StoreQueue
-from journalfs.store.runs import JournalRun
 from journalfs.store.transactions import refuse_held
 from journalfs.store.write.journals import Journals
 
@@ -25,7 +24,8 @@ def stage_message_update(
     `HeldByTransaction`.
     """
     refuse_held(queue.content, (message_id,))
-    if not isinstance(queue.message_run(message_id), JournalRun):
+    run = queue.message_run(message_id)
+    if run is None or not run.references:
         raise NoSuchName(f"{message_id}: no message in the journal of {queue.model.address}::{queue.name}")
     setting = name.removeprefix(HEADER_PREFIX)
     number, content = _number(setting, value), queue.content

@@ -31,7 +31,7 @@ from journalfs.journal.record_log import Position
 from journalfs.store.content import QueueContent
 from journalfs.store.core import Core
 from journalfs.store.outgoing import Outgoing
-from journalfs.store.runs import JournalRun
+from journalfs.store.runs import JournalRun, Run
 from journalfs.store.stored_runs import stored_messages
 from journalfs.store.write.removing import Removing
 
@@ -289,16 +289,16 @@ class QueueKinds:
         """A message of the queue, if it is there, and in the journal."""
         content = QueueContent(self.core, self.core.bindings.queues[queue_id])
         run = content.find(message_id)
-        if not isinstance(run, JournalRun) or not self.removing.is_there(queue_id, message_id):
+        if run is None or not run.references or not self.removing.is_there(queue_id, message_id):
             return None
         return self._read(content, run)
 
-    def _read(self, content: QueueContent, run: JournalRun) -> _Message:
+    def _read(self, content: QueueContent, run: Run) -> _Message:
         """The one message of a run."""
         try:
             ((_, message),) = stored_messages(content, run)
         except JournalfsError as error:
-            info = content.state.ref(run.refs[0])
+            info = content.state.ref(run.references[0])
             which = content.queue_id, MessageId(info.message_id)
             if which not in self._told:
                 self._told.add(which)
@@ -349,7 +349,7 @@ class LastValues:
         for run in _due(content):
             value = values._value_of(read(content, run))
             if value is not None:
-                message_id = MessageId(content.state.ref(run.refs[0]).message_id)
+                message_id = MessageId(content.state.ref(run.references[0]).message_id)
                 values._by_value.setdefault(value, []).append(message_id)
         return values
 
@@ -426,7 +426,7 @@ class Ring:
     def of(cls, content: QueueContent, size: int, removing: Removing) -> Ring:
         ring = cls(size, removing, content.queue_id)
         for run in _due(content):
-            info = content.state.ref(run.refs[0])
+            info = content.state.ref(run.references[0])
             ring._levels[info.priority][MessageId(info.message_id)] = None
         return ring
 

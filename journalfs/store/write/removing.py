@@ -28,7 +28,7 @@ from journalfs.journal.record_log import Position
 from journalfs.large.writing import BodyWriter
 from journalfs.store.content import QueueContent
 from journalfs.store.core import Core
-from journalfs.store.runs import JournalRun, PageRun, Run
+from journalfs.store.runs import Run
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.paced import Pauses, Transaction, pieces
 
@@ -199,33 +199,33 @@ class Removing:
         chosen = Chosen(content)
         self.version += 1
         for run in runs:
-            if isinstance(run, JournalRun):
+            if run.page is None:
                 self._choose_references(chosen, run)
-            elif isinstance(run, PageRun):
-                self._choose_paged(chosen, run)
+            else:
+                self._choose_paged(chosen, run.page, run.numbers)
         return chosen
 
-    def _choose_references(self, chosen: Chosen, run: JournalRun) -> None:
-        ids, has = message_ids(chosen.content.state, run.refs), self._core.in_delivery.has
+    def _choose_references(self, chosen: Chosen, run: Run) -> None:
+        ids, has = message_ids(chosen.content.state, run.references), self._core.in_delivery.has
         # A queue has a message once, so no run of it has what another has.
         claim = self._claims.take(chosen.queue, ids, ours=chosen.claims)
         chosen.claims.append(claim)
         if not len(claim.ids):
             chosen.with_readers |= any(has(chosen.queue, MessageId(one)) for one in ids)
 
-    def _choose_paged(self, chosen: Chosen, run: PageRun) -> None:
+    def _choose_paged(self, chosen: Chosen, number: PageNumber, indexes: array[int]) -> None:
         """A run may be from before others consumed some of it, and be let go of them: a position that is
         acknowledged twice would count twice in its page transaction, and take others with it.
         """
-        paged, number, has = chosen.content.paged, run.number, self._core.in_delivery.has
+        paged, has = chosen.content.paged, self._core.in_delivery.has
         if paged is None or number not in paged.files:
             return
         standing = paged.standing(number, chosen.queue)
-        claim = self._claims.take((chosen.queue, number), array("q", filter(standing.has, run.indexes)))
+        claim = self._claims.take((chosen.queue, number), array("q", filter(standing.has, indexes)))
         if len(claim.ids):
             chosen.paged.append(ChosenOfPage(number, claim))
         else:
-            chosen.with_readers |= any(has(chosen.queue, (number, one)) for one in run.indexes)
+            chosen.with_readers |= any(has(chosen.queue, (number, one)) for one in indexes)
 
     @staticmethod
     def refuse_held(chosen: Chosen) -> None:
