@@ -97,7 +97,7 @@ def left_alone(data: Path) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(store.run)
             for _ in range(2):
-                await store._paged.look()
+                await store.paged.look()
                 await trio.testing.wait_all_tasks_blocked()
             nursery.cancel_scope.cancel()
 

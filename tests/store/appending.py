@@ -46,43 +46,43 @@ class JournalAppender:
             file.write(b"".join(records))
         self.at += sum(map(len, records))
 
-    def _record(self, kind: int, **fields: object) -> bytes:
+    def record(self, kind: int, **fields: object) -> bytes:
         return record(kind, self.file_id & 0x7FFFFFFF, **fields)  # type: ignore[arg-type]
 
     def send(self, message_id: int, queue_id: int, text: str = "t", *, priority: int = 4) -> None:
         body = text_message(message_id, text, priority=priority)
         self.append(
-            self._record(ADD, record_id=message_id, user_type=MESSAGE, body=body),
-            self._record(UPDATE, record_id=message_id, user_type=ADD_REF, body=struct.pack(">q", queue_id)),
+            self.record(ADD, record_id=message_id, user_type=MESSAGE, body=body),
+            self.record(UPDATE, record_id=message_id, user_type=ADD_REF, body=struct.pack(">q", queue_id)),
         )
 
     def acknowledge(self, message_id: int, queue_id: int, *, tx_id: int) -> None:
         self.append(
-            self._record(
+            self.record(
                 UPDATE_TX, tx_id=tx_id, record_id=message_id, user_type=ACK, body=struct.pack(">q", queue_id)
             ),
-            self._record(COMMIT, tx_id=tx_id, count=1),
-            self._record(DELETE, record_id=message_id),
+            self.record(COMMIT, tx_id=tx_id, count=1),
+            self.record(DELETE, record_id=message_id),
         )
 
     def redeliver(self, message_id: int, queue_id: int, count: int) -> None:
         body = struct.pack(">qi", queue_id, count)
-        self.append(self._record(UPDATE, record_id=message_id, user_type=DELIVERY_COUNT, body=body))
+        self.append(self.record(UPDATE, record_id=message_id, user_type=DELIVERY_COUNT, body=body))
 
     def schedule(self, message_id: int, queue_id: int, time_ms: int) -> None:
         body = struct.pack(">qq", queue_id, time_ms)
-        self.append(self._record(UPDATE, record_id=message_id, user_type=SCHEDULED, body=body))
+        self.append(self.record(UPDATE, record_id=message_id, user_type=SCHEDULED, body=body))
 
     def send_in_transaction(self, tx_id: int, message_id: int, queue_id: int, text: str = "t") -> None:
         self.append(
-            self._record(
+            self.record(
                 ADD_TX,
                 tx_id=tx_id,
                 record_id=message_id,
                 user_type=MESSAGE,
                 body=text_message(message_id, text),
             ),
-            self._record(
+            self.record(
                 UPDATE_TX,
                 tx_id=tx_id,
                 record_id=message_id,
@@ -92,4 +92,4 @@ class JournalAppender:
         )
 
     def commit(self, tx_id: int, count: int) -> None:
-        self.append(self._record(COMMIT, tx_id=tx_id, count=count))
+        self.append(self.record(COMMIT, tx_id=tx_id, count=count))

@@ -300,7 +300,7 @@ def test_a_page_taken_away_between_two_mounts(
 ) -> None:
     """A broker writes that a page is consumed before it deletes it; nothing was written."""
     journal = little_store.journal
-    journal.append(journal._record(ADD, record_id=70, user_type=PAGE_TX, body=struct.pack(">qi", tx_id, 2)))
+    journal.append(journal.record(ADD, record_id=70, user_type=PAGE_TX, body=struct.pack(">qi", tx_id, 2)))
     write_page(little_store, 1, [small(2000, queues=queues), small(2001, queues=queues)])
     in_page_2 = [small(message_id, queues=queues, tx_id=tx_id) for message_id in (3000, 3001)]
     path = write_page(little_store, 2, in_page_2)
@@ -327,7 +327,7 @@ def test_a_page_of_two_queues_that_was_consumed_in_part(little_store: LittleStor
     for record_id, queue in ((80, QUEUE_A), (81, QUEUE_B)):
         body = struct.pack(">qqi", queue, 2, 0)
         journal = little_store.journal
-        journal.append(journal._record(ADD, record_id=record_id, user_type=CURSOR_ACK, body=body))
+        journal.append(journal.record(ADD, record_id=record_id, user_type=CURSOR_ACK, body=body))
     little_store.open().close()
     path.unlink()
     store = little_store.open()
@@ -344,16 +344,16 @@ def test_a_page_that_was_consumed_is_not_missing(little_store: LittleStore, said
     journal = little_store.journal
     if said == "complete":
         body = struct.pack(">qqi", QUEUE_A, 1, 2)
-        journal.append(journal._record(ADD, record_id=80, user_type=PAGE_COMPLETE, body=body))
+        journal.append(journal.record(ADD, record_id=80, user_type=PAGE_COMPLETE, body=body))
     elif said == "consumed":
         for index in range(2):
             body = struct.pack(">qqi", QUEUE_A, 1, index)
-            journal.append(journal._record(ADD, record_id=81 + index, user_type=CURSOR_ACK, body=body))
+            journal.append(journal.record(ADD, record_id=81 + index, user_type=CURSOR_ACK, body=body))
     little_store.open().close()
     if said == "unbound":
         little_store.rebind("work.a", old_id=QUEUE_A, new_id=77)
     elif said == "since":
-        journal.append(journal._record(DELETE, record_id=80))
+        journal.append(journal.record(DELETE, record_id=80))
     path.unlink()
     for _ in range(3):  # the index is written anew, and is not to go on with the page
         store = little_store.open()

@@ -42,9 +42,9 @@ def test_positions_completions_and_page_transactions(little_store: LittleStore, 
     write_page(little_store, 3, [small(3000), small(3001, tx_id=70), small(3002, tx_id=71)])
     journal = little_store.journal
     journal.append(
-        journal._record(11, record_id=80, user_type=PAGE_COMPLETE, body=struct.pack(">qqi", QUEUE_B, 1, 4)),
-        journal._record(11, record_id=81, user_type=CURSOR_ACK, body=struct.pack(">qqi", QUEUE_A, 1, 2)),
-        journal._record(11, record_id=82, user_type=PAGE_TX, body=struct.pack(">qi", 70, 1)),
+        journal.record(11, record_id=80, user_type=PAGE_COMPLETE, body=struct.pack(">qqi", QUEUE_B, 1, 4)),
+        journal.record(11, record_id=81, user_type=CURSOR_ACK, body=struct.pack(">qqi", QUEUE_A, 1, 2)),
+        journal.record(11, record_id=82, user_type=PAGE_TX, body=struct.pack(">qi", 70, 1)),
     )
     store = little_store.open()
     assert ids(lines_of(store, "work.a")) == [2000, 2001, 2003, 3000, 3001]
@@ -80,7 +80,7 @@ def test_records_behind_damage_keep_their_numbers(little_store: LittleStore, lin
     write_page(little_store, 1, [bytes(record) for record in records])
     journal = little_store.journal
     journal.append(
-        journal._record(11, record_id=81, user_type=CURSOR_ACK, body=struct.pack(">qqi", QUEUE_A, 1, 2))
+        journal.record(11, record_id=81, user_type=CURSOR_ACK, body=struct.pack(">qqi", QUEUE_A, 1, 2))
     )
     assert ids(lines_of(little_store.open(), "work.a")) == [2000, 2003]
 

@@ -41,7 +41,7 @@ def sends(little: LittleStore) -> None:
     journal.send_in_transaction(TX, 1001, QUEUE_A, "second")
     journal.send_in_transaction(TX, 1002, QUEUE_B, "third")
     ack = {"tx_id": TX, "record_id": 999, "user_type": ACK, "body": struct.pack(">q", QUEUE_A)}
-    journal.append(journal._record(UPDATE_TX, **ack))
+    journal.append(journal.record(UPDATE_TX, **ack))
 
 
 @pytest.fixture(
@@ -58,14 +58,14 @@ def lossy(request: pytest.FixtureRequest, little_store: LittleStore) -> LittleSt
     if request.param == "commit":
         journal.commit(TX, 7)
     elif request.param == "prepare":
-        journal.append(journal._record(PREPARE, tx_id=TX, count=7, body=b"\0" * 12))
+        journal.append(journal.record(PREPARE, tx_id=TX, count=7, body=b"\0" * 12))
     else:
         journal.send_in_transaction(TX, 1003, QUEUE_B, "lost")
     end = journal.at
     if request.param == "some-records":
         journal.commit(TX, 9)
     elif request.param == "prepared":
-        journal.append(journal._record(PREPARE, tx_id=TX, count=9, body=b"\0" * 12))
+        journal.append(journal.record(PREPARE, tx_id=TX, count=9, body=b"\0" * 12))
     journal.send(1010, QUEUE_A, "live behind")
     overwrite(little_store, begin, end, b"\xaa")
     return little_store

@@ -117,24 +117,24 @@ class WritingStore(SelfReadingStore):
     ) -> None:
         super().__init__(core, index, make_loader=make_loader, journals=journals)
         self.sync, self._lock, self.min_large_bytes = sync, lock, min_large_bytes
-        self._removing = Removing(core, journals, bodies)
-        kinds = QueueKinds(core, self._removing)
+        self.removing = Removing(core, journals, bodies)
+        kinds = QueueKinds(core, self.removing)
         settled, duplicates = Settled(core, journals), DuplicateIds(core)
         self._publishing = Publishing(
             journals, duplicates, settled, bodies, core.clock, kinds=kinds, min_large_bytes=min_large_bytes
         )
         self._routing = Routing(core, self._publishing.is_large)
-        self._paged = Paged(core, journals, self._publishing, bodies, pages=pages, take_over=self._current)
+        self.paged = Paged(core, journals, self._publishing, bodies, pages=pages, take_over=self._current)
         self.flushed = Flushed(self, settled, flushed)
         self._bindings_unshown = False
         """A change of the bindings is durable and could not be looked at."""
         self._administered = trio.Lock()  # each change of the bindings stands on what the one before left
         self.snapshotting = self.closed_with_it(
-            SnapshotMaking(core, journals, self._paged, bodies, self._administered)
+            SnapshotMaking(core, journals, self.paged, bodies, self._administered)
         )
-        self._arrivals = Arrivals(self._administered, self._routing.concerns)
-        paging = self._paged.paging
-        self._removing.empties = self._paged.empties
+        self.arrivals = Arrivals(self._administered, self._routing.concerns)
+        paging = self.paged.paging
+        self.removing.empties = self.paged.empties
         self._deleted = Deleted(core.clock, lambda: int(core.layout.value_in_force("removed-keep-s") or 0))
         self._administering = Administering(core, journals, self._deleted)
         self._rules = AddressRules(core)
@@ -146,26 +146,26 @@ class WritingStore(SelfReadingStore):
         self.ways = FindingWays(self._routing, self._sending, self.admission)
         core.limits_of = self.admission.acting
         paced = Paced(journals, self._catch_up_with_the_disk)
-        self._changes = changes = Changes(paced, paging, self._removing)
+        self._changes = changes = Changes(paced, paging, self.removing)
         self._leaving = Leaving(
-            self, self._removing, self._sending, self._paged, paced=paced, changes=changes, bodies=bodies
+            self, self.removing, self._sending, self.paged, paced=paced, changes=changes, bodies=bodies
         )
         self._publication = Publication(self._sending, changes, self.admission.weigh)
         self._forwarding = Forwarding(
             core,
             journals,
             self._publishing,
-            self._removing,
+            self.removing,
             routing=self._routing,
             rules=self._rules,
-            bringing=self._arrivals.bringing,
+            bringing=self.arrivals.bringing,
             make_queue=self._make_queue,
             settled=self.settled,
         )
-        self._deliveries = Deliveries(
-            core, journals, self._removing, self._forwarding, self._rules, self.settled, self._leaving
+        self.deliveries = Deliveries(
+            core, journals, self.removing, self._forwarding, self._rules, self.settled, self._leaving
         )
-        self._routing.consumers_of = self._deliveries.consumers_of
+        self._routing.consumers_of = self.deliveries.consumers_of
         self._prepare_transactions(changes, duplicates, bodies)
         self._prepare_own_work(duplicates)
         core.explanations.of_writer = journals.messages.upkeep.explain
@@ -181,7 +181,7 @@ class WritingStore(SelfReadingStore):
             self._sending.kinds,
             self._publishing,
             self.admission,
-            self._arrivals,
+            self.arrivals,
             writable=self._takes_lines,
             published=self._lines_published,
             tail=Tail(),
@@ -192,9 +192,9 @@ class WritingStore(SelfReadingStore):
             self.journals,
             duplicates,
             self._administering,
-            self._arrivals,
-            self._deliveries,
-            self._paged,
+            self.arrivals,
+            self.deliveries,
+            self.paged,
             find=self._queue,
             bound=self._bound,
             published=self.published,
@@ -210,13 +210,13 @@ class WritingStore(SelfReadingStore):
         self.transactions = Drafts(
             core,
             journals,
-            self._removing,
-            self._deliveries,
+            self.removing,
+            self.deliveries,
             self._leaving,
             self._sending,
             self._publication,
             changes,
-            self._arrivals,
+            self.arrivals,
             self.admission,
             self.ways,
             Settled(core, journals, DRAFTS),
@@ -232,10 +232,10 @@ class WritingStore(SelfReadingStore):
         self.deciding = Deciding(
             core,
             journals,
-            self._removing,
-            self._deliveries,
+            self.removing,
+            self.deliveries,
             self._sending.kinds,
-            self._paged,
+            self.paged,
             duplicates,
             bodies,
             self.admission,
@@ -248,7 +248,7 @@ class WritingStore(SelfReadingStore):
 
     def start(self) -> None:
         super().start()
-        self._paged.start()
+        self.paged.start()
 
     # -- what it shows ---------------------------------------------------------------------------------------
 
@@ -312,7 +312,7 @@ class WritingStore(SelfReadingStore):
                 path = _path_of(address, queue, files)
                 await self.publish(address, queue, messages, path=path, whole=True, admitted=taken)
             else:
-                async with self._arrivals.bringing(address):
+                async with self.arrivals.bringing(address):
                     path = path_of(address, queue, files[0][1] if len(files) == 1 else "")
                     await self._publish_long(address, queue, messages_in(files), path, taken)
 
@@ -373,7 +373,7 @@ class WritingStore(SelfReadingStore):
                 return
             if self.journals.messages.short_of_space:
                 await self.journals.make_room()
-            await self._arrivals.begin(address)
+            await self.arrivals.begin(address)
             try:
                 if not are_few(messages) and not self._sending.replaces(address):
                     source, shown = messages_given(messages), path or path_of(address, queue)
@@ -399,14 +399,14 @@ class WritingStore(SelfReadingStore):
                     self.admission.look_again()  # who waits to know how much is in pages
                 self._clear_replaced()
             finally:
-                self._arrivals.end(address)
+                self.arrivals.end(address)
 
     async def _sent(self, published: Published, *, whole: bool) -> None:
         """Wait for a publication, as far as its publisher is to, and show it, even if cancelled meanwhile."""
         writer, position = self.journals.messages, published.position
         waits = self.sync is not SyncMode.CLOSE and writer.waits(transactional=published.transactional)
         if whole or waits:
-            await self.settled_unbroken(position, only_adds=not self._removing.has_replaced)
+            await self.settled_unbroken(position, only_adds=not self.removing.has_replaced)
         elif writer.committer.reached_position >= position:
             await unbroken(self.show)
 
@@ -450,7 +450,7 @@ class WritingStore(SelfReadingStore):
     async def _send_back(self, source: StoreQueue, target: QueuePath, address: str, ids: array[int]) -> int:
         self._writable()
         full = self.admission.decide_move(source.model.address, target[0]) is Action.PAGE
-        async with self._arrivals.bringing(target[0]):
+        async with self.arrivals.bringing(target[0]):
             sent = await self._leaving.send_back(
                 source,
                 self._queue(target),
@@ -464,7 +464,7 @@ class WritingStore(SelfReadingStore):
     async def _move(self, source: QueuePath, target: QueuePath, choose: Choice) -> int:
         self._writable()
         full = self.admission.decide_move(source[0], target[0]) is Action.PAGE
-        async with self._arrivals.bringing(target[0]):
+        async with self.arrivals.bringing(target[0]):
             moved = await self._leaving.move(self._queue(source), self._queue(target), choose, full=full)
         self.admission.moved(target[0])
         return moved
@@ -496,7 +496,7 @@ class WritingStore(SelfReadingStore):
             await self._made_again(one)
         addresses = sorted({one.target[0] for one in some})
         full = {one: self.admission.decide_move("", one) is Action.PAGE for one in addresses}
-        async with self._arrivals.bringing(*addresses):
+        async with self.arrivals.bringing(*addresses):
             found = [(one, self._queue(one.target), full[one.target[0]]) for one in some]
             await self._leaving.bring_back(found, kind, stage_also)
         for address in addresses:
@@ -554,12 +554,12 @@ class WritingStore(SelfReadingStore):
 
     async def _forward(self, queue: StoreQueue, runs: Iterable[Run], why: Why) -> int:
         self._writable()
-        chosen = self._removing.choose(queue.content, runs)
+        chosen = self.removing.choose(queue.content, runs)
         count = 0
         try:
             count = await self._forwarding.forward(queue, chosen, why)
         finally:
-            self._removing.let_go(chosen)
+            self.removing.let_go(chosen)
             if count < len(chosen):
                 await self._leaving.stayed(chosen)
         await self._leaving.clear(chosen)
@@ -568,12 +568,12 @@ class WritingStore(SelfReadingStore):
     def consumer(self, queue: QueuePath, selectors: Sequence[str] = ()) -> Consumer:
         """A new reader that competes for the messages of a queue. Raises `TooManyConsumers`."""
         self._writable()
-        return self._deliveries.consumer(self._queue(queue), selectors)
+        return self.deliveries.consumer(self._queue(queue), selectors)
 
     def _clear_replaced(self) -> None:
         """Clear away what left since others came."""
-        if self._removing.has_replaced:
-            self._removing.clear_replaced()
+        if self.removing.has_replaced:
+            self.removing.clear_replaced()
             self.core.changes.left()
             self.admission.look_again()
 
@@ -589,7 +589,7 @@ class WritingStore(SelfReadingStore):
     async def create_address(self, name: str) -> None:
         async with self._change():
             await self._bound(self._administering.create_address(name))
-            self._deliveries.uses.address_made(name)
+            self.deliveries.uses.address_made(name)
 
     async def delete_address(self, name: str) -> None:
         async with self._change():
@@ -600,7 +600,7 @@ class WritingStore(SelfReadingStore):
             # An address whose binding is lost gets one again with its first queue.
             found = self.core.lost.addresses().get(address) or address_named(self.core.bindings, address)
             await self._bound(self._administering.create_queue(found, name))
-            self._deliveries.uses.queue_made(name)
+            self.deliveries.uses.queue_made(name)
 
     def was_deleted(self, address: str, queue: str | None) -> bool:
         was = self._deleted.address(address) if queue is None else self._deleted.queue(address, queue)
@@ -611,7 +611,7 @@ class WritingStore(SelfReadingStore):
         async with self._change():
             if self.core.bindings.queue_named(name) is None:
                 await self._bound(self._administering.create_automatic(address, name, accepted))
-                self._deliveries.uses.queue_made(name)
+                self.deliveries.uses.queue_made(name)
 
     async def delete_queue(self, address: str, name: str) -> None:
         async with self._change():
@@ -718,8 +718,8 @@ class WritingStore(SelfReadingStore):
                     self._show_bindings()
                 await self.follow_due()
                 self._clear_replaced()
-                await self._paged.look()
-                await trio.to_thread.run_sync(self._removing.remove_bodies)
+                await self.paged.look()
+                await trio.to_thread.run_sync(self.removing.remove_bodies)
                 await self.keeping.look()
                 await self.flushed.tidy()
                 await self.configuration.look()
@@ -791,11 +791,11 @@ class WritingStore(SelfReadingStore):
         try:
             self.flushed.close()
             try:
-                self._paged.close()
+                self.paged.close()
                 self.keeping.close()
             finally:
                 self.journals.close()
-            self._removing.remove_bodies()
+            self.removing.remove_bodies()
             self._advance()
         finally:
             try:

@@ -22,7 +22,7 @@ async def test_what_is_due_in_the_past_is_due_now(writable: Writable) -> None:
     configure(writable, SETTINGS)
     async with writable.open() as store:
         (message,) = await published(store, {"type": "text", "body": "one"})
-        rules = store._deliveries.rules
+        rules = store.deliveries.rules
         waits_ms = [rules.redelivery_delay_ms("work", attempts) for attempts in (1, 2, 3, 306, 307, 308)]
         assert waits_ms == [1000, 0, 60_000, 0, 60_000, 0]
         assert "expiration" not in json.loads(lines_of(store, "work.a")[0]), "it never expires"

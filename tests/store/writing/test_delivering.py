@@ -227,7 +227,7 @@ async def test_a_delay_that_is_no_number_any_more_is_the_longest(writable: Writa
     )
     async with writable.open() as store:
         (message,) = await published(store, *texts("one"))
-        rules = store._deliveries.rules
+        rules = store.deliveries.rules
         for attempts in (100, 1_000, 5_000):
             assert rules.redelivery_delay_ms("work", attempts) == 60_000
         await store.set_message_attribute(A, message, "user.journalfs.deliveryCount", b"5000")

@@ -56,7 +56,7 @@ async def test_a_page_of_another_address_stays_and_takes_nothing_along(
     left = ["paged 2010"] if moved else ["paged 2002", "paged 2010"]
     for _ in range(2):
         async with writable.open() as store:
-            await store._paged.look()
+            await store.paged.look()
             assert bodies_of(store, "work.a") == left
             assert [one.kind for one in store.core.damage()] == ["page-folder"]
             for address, queue in (("work", "work.a"), ("work", "work.b"), ("other", "other.q")):
@@ -101,7 +101,7 @@ async def test_a_page_that_lost_something_stays_with_what_was_consumed_of_it(
         async with writable.open() as store:
             for queue in ("work.a", "work.b"):
                 await store.acknowledge(("work", queue), ids_of(store, queue)[:-1])
-            await store._paged.look()
+            await store.paged.look()
             assert bodies_of(store) == bodies_of(store, "work.b") == ["paged 2010"]
             assert page.exists()
             (damage,) = store.core.damage()
@@ -132,7 +132,7 @@ async def test_a_page_that_lost_something_stays_while_the_journal_says_that_one_
     for _ in range(2):
         async with writable.open() as store:
             await store.acknowledge(("work", "work.b"), ids_of(store, "work.b")[:-1])
-            await store._paged.look()
+            await store.paged.look()
             assert bodies_of(store) == bodies_of(store, "work.b") == ["paged 2010"]
             assert page.exists()
     page.write_bytes(content)
@@ -153,7 +153,7 @@ async def _set_aside(writable: Writable) -> tuple[Path, bytes]:
         assert [one.kind for one in store.core.damage()] == ["page"]
         for queue in BOTH_NAMES:
             assert await store.acknowledge(("work", queue), ids_of(store, queue)[:2]) == 2
-        await store._paged.look()
+        await store.paged.look()
         assert store.core.damage() == []
         assert not page.exists()
         (event,) = [one for one in store.core.events if one["event"] == "page-set-aside"]
@@ -167,7 +167,7 @@ async def test_a_page_that_was_set_aside_is_what_it_was_when_it_is_put_back(writ
     aside = page.with_name(page.name + ".invalidPage")
     for _ in range(2):
         async with writable.open() as store:
-            await store._paged.look()
+            await store.paged.look()
             assert bodies_of(store) == bodies_of(store, "work.b") == ["paged 2010"]
             assert store.status()["pagesSetAside"] == 1
     checked = journalfs("check", writable.root)
@@ -176,7 +176,7 @@ async def test_a_page_that_was_set_aside_is_what_it_was_when_it_is_put_back(writ
     aside.unlink()
     page.write_bytes(content)
     async with writable.open() as store:
-        await store._paged.look()
+        await store.paged.look()
         assert bodies_of(store) == bodies_of(store, "work.b") == ["paged 2000", "paged 2010"]
         for queue in BOTH_NAMES:
             await store.acknowledge(("work", queue), ids_of(store, queue))
@@ -197,7 +197,7 @@ async def test_no_page_gets_the_number_of_one_that_was_set_aside(writable: Writa
     if not kept:
         last.unlink()
     async with writable.open() as store:
-        await store._paged.look()
+        await store.paged.look()
     async with writable.open() as store:
         assert not [place for place in store.core.cursors.consumed if place[1] == 1]
         await publish(store, "in.txt", b"one\n")
@@ -213,13 +213,13 @@ async def test_an_empty_page_that_all_have_consumed_goes(writable: Writable) -> 
     write_page(writable.little, 2, [small(2010, queues=BOTH)])
     for number, queue in enumerate(BOTH):
         body = struct.pack(">qqi", queue, 1, 1)
-        complete = writable.little.journal._record(
+        complete = writable.little.journal.record(
             11, record_id=80 + number, user_type=MessageType.PAGE_COMPLETE, body=body
         )
         writable.little.journal.append(complete)
     page.write_bytes(b"")
     async with writable.open() as store:
-        await store._paged.look()
+        await store.paged.look()
         assert bodies_of(store) == ["paged 2010"]
         assert not page.exists()
         assert store.core.damage() == []
@@ -257,8 +257,8 @@ async def test_a_page_of_transactions_that_nobody_knows_is_set_aside(writable: W
     async with writable.open() as store:
         for queue in ("work.a", "work.b"):
             await store.acknowledge(("work", queue), ids_of(store, queue)[:-1])
-        await store._paged.look()
-        await store._paged.look()
+        await store.paged.look()
+        await store.paged.look()
         assert bodies_of(store) == ["paged 2010"]
         events = [event["event"] for event in store.core.events]
         assert ("page-set-aside" in events) is not known

@@ -173,7 +173,7 @@ async def test_few_finished_pages_go_once_nobody_finishes_more(
     monkeypatch.setattr(page_cleanup, "DELETED_SHARE", 4)
     fill(writable.little, 1, 12)
     async with writable.open(attended=False) as store:
-        await store._paged.look()
+        await store.paged.look()
         ids = ids_of(store, "work.a")
         await store.acknowledge(A, ids[:PER_PAGE])
         assert len(page_sizes(writable.root)) == 12
@@ -181,10 +181,10 @@ async def test_few_finished_pages_go_once_nobody_finishes_more(
         assert len(page_sizes(writable.root)) == 9, "a quarter of all"
         await store.acknowledge(A, ids[3 * PER_PAGE : 4 * PER_PAGE])
         assert len(page_sizes(writable.root)) == 9
-        assert store._paged.paging.page_count("work") == 8
-        await store._paged.look()
+        assert store.paged.paging.page_count("work") == 8
+        await store.paged.look()
         assert len(page_sizes(writable.root)) == 9, "one more was finished since the look before"
-        await store._paged.look()
+        await store.paged.look()
         assert len(page_sizes(writable.root)) == 8
         assert ids_of(store, "work.a") == ids[4 * PER_PAGE :]
 
@@ -197,11 +197,11 @@ async def test_a_page_consumed_while_it_is_appended_to_goes_when_it_is_not(writa
     write_page(writable.little, 2, [small(3000)])
     async with writable.open(attended=False) as store:
         await store.acknowledge(A, [MessageId(3000)])
-        await store._paged.look()
+        await store.paged.look()
         assert [page.number for page in pages_of(writable.root)] == [1, 2]
         await publish(store, "in.txt", b"%s\n" % (b"x" * 4000))
         for _ in range(3):
-            await store._paged.look()
+            await store.paged.look()
         assert [page.number for page in pages_of(writable.root)] == [1, 3]
 
 
@@ -236,7 +236,7 @@ async def test_a_page_stays_until_the_next_one_is_written(
             nursery.start_soon(send)
             await reached.wait()
             await store.acknowledge(A, [MessageId(3000 + n) for n in range(PER_PAGE)])
-            await store._paged.look()
+            await store.paged.look()
             assert side(store, MessageType.PAGE_COMPLETE) == []
             goes_on.set()
         assert not store.read_only
@@ -306,7 +306,7 @@ async def test_what_nobody_consumed_is_not_read_again(writable: Writable) -> Non
         assert len(queue_of(store, "work.a")) == FEW * PER_PAGE
         await store.acknowledge(A, ids_of(store, "work.a")[:3])
     async with writable.open(index=True) as store:
-        await store._paged.look()
+        await store.paged.look()
         (paged,) = store.core.pages.values()
         page_bytes = paged.files[PageNumber(1)].stamp.size_bytes
         assert paged.bytes_scanned <= 2 * page_bytes, "those that something was consumed of, and the last"

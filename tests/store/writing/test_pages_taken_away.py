@@ -124,7 +124,7 @@ async def test_what_is_published_does_not_take_the_place_of_pages_that_are_gone(
     consumed = [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0)]
     for record_id, place in enumerate(consumed, 80):
         body = struct.pack(">qqi", QUEUE_A, *place)
-        journal.append(journal._record(ADD, record_id=record_id, user_type=CURSOR_ACK, body=body))
+        journal.append(journal.record(ADD, record_id=record_id, user_type=CURSOR_ACK, body=body))
     async with paging.open(index=True) as store:
         assert counts(store) == (1, 6)
     folder = paging.root / "paging/some-folder"

@@ -61,7 +61,7 @@ async def given_up(store: WritingStore, leave: Leave, messages: list[MessageId])
     with trio.fail_after(WAIT_S_MAX):
         async with trio.open_nursery() as nursery, without_threads():
             nursery.start_soon(partial(leave, store, messages))
-            while not all(store._removing.is_leaving(queue, one) for one in messages):
+            while not all(store.removing.is_leaving(queue, one) for one in messages):
                 await trio.lowlevel.checkpoint()
             yield
             nursery.cancel_scope.cancel()  # before there are threads again

@@ -73,7 +73,7 @@ async def pages_become(store: WritingStore, most: int) -> None:
     with trio.fail_after(WAIT_S_MAX):
         while len(list((store.core.root / "paging").rglob("*.page"))) > most:
             await store.look()
-            await store._paged.look()
+            await store.paged.look()
 
 
 @pytest.mark.rule("S-110", "S-112")

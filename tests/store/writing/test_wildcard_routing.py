@@ -430,7 +430,7 @@ async def test_a_queue_stays_while_something_is_on_its_way(writable: Writable) -
             await store.delete_queue(ALL, "all")
             gone.set()
 
-        async with trio.open_nursery() as nursery, store._arrivals.bringing(ADDRESS):
+        async with trio.open_nursery() as nursery, store.arrivals.bringing(ADDRESS):
             nursery.start_soon(remove)
             await trio.testing.wait_all_tasks_blocked()
             assert not gone.is_set()
