@@ -5,13 +5,19 @@ from it.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
-from journalfs.config.database import DatabaseStore
+from journalfs.config.database import DatabaseSettings, DatabaseStore
 from journalfs.config.layout import StoreLayout, locate_store
 from journalfs.config.older import forced
+from journalfs.engine.disk import DiskBackend
+from journalfs.engine.page_file import PageStore
 from journalfs.errors import JournalfsError, NotAStore, OlderStore
+from journalfs.large.aside import Aside
+from journalfs.large.flushed import FlushedFolder
+from journalfs.large.writing import BodyWriter
 from journalfs.older import derive
 
 
@@ -25,6 +31,76 @@ class KeptUp(Protocol):
         """Take over what changed. Use from one thread at a time. Raises `SystemFailure`."""
 
     def close(self) -> None: ...
+
+
+class Owned(Protocol):
+    """What is kept elsewhere, taken for writing. `release` it, whatever happens."""
+
+    place: Path
+    """The derived store."""
+    shown: str
+    """What people know it by."""
+    directories: tuple[Path, ...]
+    """Where it lies, whose disks may be full; none for a database."""
+    on_failure: Callable[[str], None]
+    """Told, in any thread, why nothing can be written any more."""
+
+    def backends(self, journal_dir: Path, bindings_dir: Path) -> tuple[DiskBackend, DiskBackend]:
+        """Of the message journal, and of the bindings journal."""
+
+    def bodies(self, directory: Path, aside: Aside) -> BodyWriter: ...
+
+    def pages(self) -> PageStore: ...
+
+    def flushed(self, path: Path) -> FlushedFolder:
+        """What keeps what was flushed, or what says that nothing does."""
+
+    def activated(self) -> None:
+        """All is read: from here on, ending without `release` is being killed."""
+
+    def release(self) -> None:
+        """Let go of it, and remove what was derived."""
+
+    def status(self) -> Mapping[str, object]:
+        """What is to be said of it."""
+
+
+class OwnedDatabase(Owned, Protocol):
+    @property
+    def is_new(self) -> bool:
+        """Nothing was in it."""
+
+
+class DatabaseKind(Protocol):
+    """How stores of one kind of database are read, and taken for writing."""
+
+    def read(self, settings: DatabaseSettings, base: Path | None) -> KeptUp:
+        """`base`: the directory for derived stores. Raises `NotAStore`, `SystemFailure`."""
+
+    def take(self, settings: DatabaseSettings) -> OwnedDatabase:
+        """Made, where nothing is there. Raises `StoreBusy`, `SystemFailure`."""
+
+
+class Tables:
+    """A broker's tables, in whatever SQLAlchemy reaches."""
+
+    def read(self, settings: DatabaseSettings, base: Path | None) -> KeptUp:
+        from journalfs.tables.deriving import DerivedTables  # noqa: PLC0415 - an optional library
+
+        return DerivedTables(settings, base)
+
+    def take(self, settings: DatabaseSettings) -> OwnedDatabase:
+        from journalfs.tables.owning import OwnedTables  # noqa: PLC0415 - an optional library
+
+        return OwnedTables(settings)
+
+
+OTHERS: Final[dict[str, DatabaseKind]] = {}
+"""Kinds that keep no such tables, by what their URLs begin with; `DRIVERS` has that, too."""
+
+
+def kind_of(settings: DatabaseSettings) -> DatabaseKind:
+    return OTHERS.get(settings.dialect) or Tables()
 
 
 def locate_readable(
@@ -46,7 +122,7 @@ def locate_readable(
         found = elsewhere
     if isinstance(found, OlderStore):
         return locate_store(derive(found, derived, quiet=quiet)), None
-    kept_up = _tables(found, derived)
+    kept_up = kind_of(found.settings).read(found.settings, derived)
     return locate_store(kept_up.place), kept_up
 
 
@@ -59,13 +135,7 @@ def derived_if_older(path: Path) -> Path:
     except OlderStore as older:
         return derive(older)
     except DatabaseStore as database:
-        return _tables(database).place
+        return kind_of(database.settings).read(database.settings, None).place
     except JournalfsError:
         return path
     return path
-
-
-def _tables(found: DatabaseStore, base: Path | None = None) -> KeptUp:
-    from journalfs.tables.deriving import DerivedTables  # noqa: PLC0415 - an optional library
-
-    return DerivedTables(found.settings, base)

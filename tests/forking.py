@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
+from tests.memory import make_known
+
 IMPORTED: Final = (
     "trio",
     "journalfs.cli.cat",
@@ -148,6 +150,7 @@ if __name__ == "__main__":
     vars(importlib.import_module("journalfs.limits")).update(dict.fromkeys(sys.argv[2:], 10**12))
     for name in IMPORTED:
         importlib.import_module(name)
+    make_known()
     assert "pyfuse3" not in sys.modules
     _serve(socket.socket(fileno=int(sys.argv[1])))
     from journalfs.cli.main import main

@@ -1,7 +1,8 @@
-"""The kinds of stores that the suite of behaviours runs on: in files, by each backend, and in databases.
+"""The kinds of stores that the suite of behaviours runs on: in files, by each backend, in databases, and in
+memory.
 
 A fixture that is parametrized by `KINDS` and called `store_kind` is all that a test needs. What runs on a
-database is `long`, but for SQLite in the modules of `QUICK`. Of a test for each of several backends, or
+database or memory is `long`, but for `QUICK`. Of a test for each of several backends, or
 databases, one is quick.
 """
 
@@ -15,14 +16,18 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 
+from tests.memory import MemoryServer, make_known
 from tests.tables.servers import Server
 
-FILES, SQLITE, POSTGRESQL = KINDS = ("files", "sqlite", "postgresql")
-QUICK = (
-    "tests/writing/test_removing.py",
-    "tests/writing/test_consuming_tools.py::test_each_message_is_worked_on_once",
-    "tests/writing/test_consuming_tools.py::test_a_reader_that_is_killed",
-)
+FILES, SQLITE, POSTGRESQL, MEMORY = KINDS = ("files", "sqlite", "postgresql", "memory")
+QUICK = {
+    SQLITE: (
+        "tests/writing/test_removing.py",
+        "tests/writing/test_consuming_tools.py::test_each_message_is_worked_on_once",
+        "tests/writing/test_consuming_tools.py::test_a_reader_that_is_killed",
+    ),
+    MEMORY: ("tests/writing/test_undo.py",),
+}
 
 BACKENDS = ("NIO", "ASYNCIO", "MAPPED")
 DATABASES = ("sqlite", "postgresql", "mysql")
@@ -42,8 +47,9 @@ def mark_long(items: list[pytest.Item]) -> None:
     """To be called before items are chosen by their marks."""
     items[:] = [one for one in items if _kind(one) == FILES or not one.name.startswith(OF_FILES)]
     for item in items:
-        quick = _kind(item) == SQLITE and item.nodeid.startswith(QUICK)
-        if _kind(item) in (SQLITE, POSTGRESQL) and not quick:
+        if _kind(item) in (None, FILES) or item.nodeid.startswith(QUICK.get(str(_kind(item)), ())):
+            continue
+        if _kind(item) in KINDS:
             item.add_marker(pytest.mark.long)
     _mark_long_but_one(items)
 
@@ -85,5 +91,10 @@ def new_database(request: pytest.FixtureRequest, kind: str, folder: Path) -> str
     name = f"behaviour{next(_numbers)}"
     if kind == SQLITE:
         return f"sqlite:///{folder}/{name}.db"
+    if kind == MEMORY:
+        make_known()
+        memory = MemoryServer()
+        request.addfinalizer(memory.close)
+        return memory.url
     server: Server = request.getfixturevalue("postgres")
     return server.make(name)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.forking import forks
+from tests.memory import SCHEME
 
 JOURNALFS = Path(sys.executable).with_name("journalfs")
 COMMAND_S_MAX = 120
@@ -31,11 +32,13 @@ class Commands:
 
 def journalfs(*arguments: str | Path, **keywords: Any) -> subprocess.CompletedProcess[str]:
     """Run the command and return what it printed and its exit code."""
-    command = [str(JOURNALFS), *map(str, arguments)]
+    words = list(map(str, arguments))
     if Commands.forked and not keywords and forks(*Commands.unlimited).suits():
-        return forks(*Commands.unlimited).run(command, COMMAND_S_MAX)
+        return forks(*Commands.unlimited).run([str(JOURNALFS), *words], COMMAND_S_MAX)
+    in_memory = any(word.startswith(f"{SCHEME}:") for word in words)
+    command = [sys.executable, "-m", "tests.memory"] if in_memory else [str(JOURNALFS)]
     return subprocess.run(
-        command,
+        [*command, *words],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

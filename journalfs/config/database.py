@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -14,14 +15,7 @@ from journalfs import door
 from journalfs.config.sizes import parse_size_bytes
 from journalfs.errors import ConfigError, UnknownVersion
 
-_NAMED: Final = re.compile(
-    r"(?:^|/)((?:jdbc:)?(?:postgresql|postgres|mysql|mariadb|sqlite|mssql|sqlserver|oracle|db2|derby)"
-    r"(?:\+\w+)?(?::thin)?):(.*)$",
-    re.DOTALL,
-)
-"""A URL, also where it went through a path: that folds `//`, and may have put a directory before it."""
-
-_DRIVERS: Final = {
+DRIVERS: Final = {
     "postgresql": "postgresql+psycopg",
     "postgres": "postgresql+psycopg",
     "mysql": "mysql+pymysql",
@@ -36,6 +30,15 @@ _DRIVERS: Final = {
 
 DERBY: Final = "derby"
 """No driver of Python: its own one of Java only."""
+
+
+@functools.cache
+def _named() -> re.Pattern[str]:
+    """A URL, also where it went through a path: that folds `//`, and may have put a directory before it."""
+    words = rf"(?:jdbc:)?(?:{'|'.join((*DRIVERS, DERBY))})(?:\+\w+)?(?::thin)?"
+    return re.compile(rf"(?:^|/)({words}):(.*)$", re.DOTALL)
+
+
 _SERVER: Final = re.compile(r"/+([\w.-]+:\d+/.*)$", re.DOTALL)
 """Behind `jdbc:derby:`; else it is a folder."""
 
@@ -151,7 +154,7 @@ def database_named(path: Path | str, base: Path | None = None) -> DatabaseSettin
     `base` on.
     """
     text = os.fspath(path)
-    found = _NAMED.search(text)
+    found = _named().search(text)
     if found is None or os.path.lexists(text):
         return None
     scheme, rest = found[1], found[2]
@@ -187,7 +190,7 @@ def kept_text(text: str) -> str:
 def _translated(scheme: str, rest: str) -> str:
     """A URL of JDBC, or one of SQLAlchemy, as SQLAlchemy's."""
     words = scheme.removeprefix("jdbc:").partition("+")
-    dialect = f"{words[0]}+{words[2]}" if words[2] else _DRIVERS[words[0].removesuffix(":thin")]
+    dialect = f"{words[0]}+{words[2]}" if words[2] else DRIVERS[words[0].removesuffix(":thin")]
     if words[0].startswith("oracle"):
         return f"{dialect}://{rest.lstrip('@').lstrip('/')}"
     if ";" in rest:

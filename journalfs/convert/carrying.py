@@ -44,6 +44,7 @@ from journalfs.older.adapters import CURRENT, adapter_for
 from journalfs.older.derived import DerivedStore
 from journalfs.older.reading import as_json, derived_from, deriving, identity_of
 from journalfs.older.writing_hornetq import HornetqStore
+from journalfs.sources import kind_of
 from journalfs.store import open_store
 from journalfs.store.compacting import compact_store
 from journalfs.store.locks import lock_holder
@@ -190,9 +191,7 @@ class Carrying:
     @staticmethod
     def _tables(database: DatabaseSettings) -> Source:
         """What was read of them just now."""
-        from journalfs.tables.deriving import derive_tables  # noqa: PLC0415 - needs SQLAlchemy
-
-        layout = locate_store(derive_tables(database))
+        layout = locate_store(kind_of(database).read(database, None).place)
         places = layout.journal_dir, layout.bindings_dir, layout.paging_dir, layout.large_dir
         found = f"the tables of {database.shown}"
         return Source(CURRENT, layout.root, *places, found, shown=database.shown)

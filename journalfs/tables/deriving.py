@@ -55,11 +55,6 @@ class DerivedTables:
         self._database.close()
 
 
-def derive_tables(settings: DatabaseSettings, base: Path | None = None) -> Path:
-    """The same where nobody looks again."""
-    return DerivedTables(settings, base).place
-
-
 def derive_into(
     database: Database,
     place: Path,

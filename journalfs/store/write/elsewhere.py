@@ -6,10 +6,9 @@ whoever owns that (`Owned`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Protocol
 
 from msgspec.structs import replace as with_
 
@@ -18,44 +17,12 @@ from journalfs.config.journal_settings import journal_settings
 from journalfs.config.layout import locate_store
 from journalfs.engine.disk import DiskBackend
 from journalfs.engine.page_file import PageStore
-from journalfs.large.aside import Aside
 from journalfs.large.flushed import FlushedFolder
 from journalfs.large.writing import BodyWriter
+from journalfs.sources import Owned
 from journalfs.store.write.keeping import aside_of
 from journalfs.store.write.store import SyncMode, WritingStore
 from journalfs.store.write.taking import Taking
-
-
-class Owned(Protocol):
-    """What is kept elsewhere, taken for writing. `release` it, whatever happens."""
-
-    place: Path
-    """The derived store."""
-    shown: str
-    """What people know it by."""
-    directories: tuple[Path, ...]
-    """Where it lies, whose disks may be full; none for a database."""
-    on_failure: Callable[[str], None]
-    """Told, in any thread, why nothing can be written any more."""
-
-    def backends(self, journal_dir: Path, bindings_dir: Path) -> tuple[DiskBackend, DiskBackend]:
-        """Of the message journal, and of the bindings journal."""
-
-    def bodies(self, directory: Path, aside: Aside) -> BodyWriter: ...
-
-    def pages(self) -> PageStore: ...
-
-    def flushed(self, path: Path) -> FlushedFolder:
-        """What keeps what was flushed, or what says that nothing does."""
-
-    def activated(self) -> None:
-        """All is read: from here on, ending without `release` is being killed."""
-
-    def release(self) -> None:
-        """Let go of it, and remove what was derived."""
-
-    def status(self) -> Mapping[str, object]:
-        """What is to be said of it."""
 
 
 class ElsewhereStore(WritingStore):

@@ -13,15 +13,15 @@ from journalfs.format.address_settings import StoredAddressSetting
 from journalfs.format.bindings_encode import encode_address_setting_json
 from journalfs.format.record_types import BindingType
 from journalfs.ids import RecordId
+from journalfs.sources import kind_of
 from journalfs.store.creating import WHERE_TO, AddressSettings, make_queues
 from journalfs.store.write.elsewhere import TakingElsewhere
 from journalfs.store.write.sync_mode import SyncMode
-from journalfs.tables.owning import OwnedTables
 
 
 def take_tables(database: DatabaseSettings, sync: SyncMode, clock: Clock) -> TakingElsewhere:
     """Raises what `open_for_writing` raises."""
-    return TakingElsewhere(OwnedTables(database), sync, clock)
+    return TakingElsewhere(kind_of(database).take(database), sync, clock)
 
 
 def create_tables(
@@ -31,7 +31,7 @@ def create_tables(
     and expired messages have queues. Raises `WrongCall` where there is a store already, and what
     `open_for_writing` raises.
     """
-    owned = OwnedTables(database)
+    owned = kind_of(database).take(database)
     is_new = owned.is_new
     store = TakingElsewhere(owned, SyncMode.ALWAYS, clock).store()
     try:
