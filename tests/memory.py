@@ -33,6 +33,7 @@ from journalfs.older.derived import DerivedStore
 from journalfs.older.reading import DATABASE, deriving, keep, make_derived, remove_derived
 
 SCHEME: Final = "memory"
+PIECE_BYTES: Final = 1 << 20
 MESSAGES, BINDINGS = JOURNALS = ("messages", "bindings")
 LARGE, PAGES, FLUSHED = FOLDERS = ("large-messages", "paging", "flushed")
 
@@ -45,7 +46,7 @@ class Memory:
 
     def __init__(self) -> None:
         self.journals: dict[str, list[StagedRecord]] = {name: [] for name in JOURNALS}
-        self.contents: dict[str, bytes] = {}
+        self.contents: dict[str, bytearray] = {}
         self.owner: object = None
 
     def append(self, journal: str, records: Sequence[tuple[Any, ...]]) -> None:
@@ -57,11 +58,12 @@ class Memory:
     def files(self) -> dict[str, int]:
         return {name: len(content) for name, content in self.contents.items()}
 
-    def get(self, name: str) -> bytes:
-        return self.contents.get(name, b"")
+    def get(self, name: str, at: int) -> bytes:
+        return bytes(self.contents.get(name, b"")[at : at + PIECE_BYTES])
 
     def put(self, name: str, at: int, data: bytes) -> None:
-        self.contents[name] = self.contents.get(name, b"")[:at] + data
+        content = self.contents.setdefault(name, bytearray())
+        content[at:] = data
 
     def remove(self, names: Collection[str]) -> None:
         for name in names:
@@ -122,7 +124,16 @@ class Remote:
             return self._connection.recv()
 
     def mirror(self, name: str, path: Path) -> None:
-        self.ask("put", name, 0, path.read_bytes())
+        """Keep a file, in place of what was kept by this name."""
+        self.ask("put", name, 0, b"")
+        with path.open("rb") as file:
+            while piece := file.read(PIECE_BYTES):
+                self.ask("put", name, file.tell() - len(piece), piece)
+
+    def fetch(self, name: str, path: Path) -> None:
+        with path.open("wb") as file:
+            while piece := self.ask("get", name, file.tell()):
+                file.write(piece)
 
     def close(self) -> None:
         self._connection.close()
@@ -165,7 +176,7 @@ class Reading:
             path = folders[folder] / below
             door.make_folders(path.parent)
             if not path.exists() or path.stat().st_size != size_bytes:
-                path.write_bytes(self._remote.ask("get", name))
+                self._remote.fetch(name, path)
 
     def _take_binding(self, record: StagedRecord) -> None:
         kind = record.kind
@@ -368,7 +379,7 @@ class MemoryFlushed(FlushedFolder):
         door.make_folders(self.path)
         for name in self._remote.ask("files"):
             if name.startswith(f"{FLUSHED}/"):
-                (self.path / name.partition("/")[2]).write_bytes(self._remote.ask("get", name))
+                self._remote.fetch(name, self.path / name.partition("/")[2])
         return super().notes()
 
     def remove(self, note_ids: Collection[str]) -> None:
