@@ -15,7 +15,8 @@ from typing import Any, Final, TypeVar, cast
 
 from journalfs.bindings.model import Address, Anomaly, Changed, ChangeLog, Queue
 from journalfs.errors import DecodeError
-from journalfs.format import address_settings, bindings, bridges
+from journalfs.format import address_settings, bindings
+from journalfs.format import bindings as bridges
 from journalfs.format.record_types import BindingType, user_type_name
 from journalfs.ids import AddressId, QueueId
 

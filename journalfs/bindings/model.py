@@ -12,13 +12,13 @@ from typing import Final
 from journalfs.format.address_settings import StoredAddressSetting
 from journalfs.format.bindings import (
     AddressBinding,
+    Bridge,
     Connector,
     Divert,
     Group,
     QueueBinding,
     SecuritySetting,
 )
-from journalfs.format.bridges import Bridge
 from journalfs.ids import AddressId, QueueId
 
 

@@ -102,7 +102,7 @@ def _tell(text: str) -> None:
 @contextmanager
 def _opened_out(out: Path | None, *, overwrite: bool) -> Iterator[BinaryIO]:
     """The file to write. One that failed half way is not left behind."""
-    from journalfs.exchange.behind import written_behind  # noqa: PLC0415 - takes longer than the help text
+    from journalfs.exchange.exporting import written_behind  # noqa: PLC0415 - takes longer than the help text
     from journalfs.given import replacing  # noqa: PLC0415 - as above
 
     if out is None or str(out) == "-":

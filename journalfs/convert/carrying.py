@@ -37,12 +37,11 @@ from journalfs.engine.state_types import AnomalyKind, TransactionInfo
 from journalfs.errors import DecodeError, OlderStore, StoreBusy, SystemFailure, WrongCall
 from journalfs.format.large_file import parse_large_name
 from journalfs.format.xid import decode_xid
-from journalfs.journal.account import JournalAccount
 from journalfs.journal.loader import JournalLoader
+from journalfs.journal.reports import JournalAccount
 from journalfs.older import Source, source_of
-from journalfs.older.adapters import CURRENT, adapter_for
 from journalfs.older.derived import DerivedStore
-from journalfs.older.reading import as_json, derived_from, deriving, identity_of
+from journalfs.older.reading import CURRENT, adapter_for, as_json, derived_from, deriving, identity_of
 from journalfs.older.writing_hornetq import HornetqStore
 from journalfs.sources import kind_of
 from journalfs.store import open_store

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -19,11 +20,11 @@ from journalfs.errors import BadEnvelope, DecodeError
 from journalfs.format.bindings import RoutingType
 from journalfs.format.core_message import split_message
 from journalfs.older import openwire_out as out
+from journalfs.older.amq import PREPARE
 from journalfs.older.amq_data import DataLog, mark_unclosed
-from journalfs.older.amq_replay import PREPARE
-from journalfs.older.amq_subscriptions import Named, subscription_of
 from journalfs.older.openwire import Destination, Transaction, XaTransaction
-from journalfs.older.openwire_core import HEADER_PREFIX
+from journalfs.older.openwire_core import HEADER_PREFIX, subscription_queue
+from journalfs.selector.identifiers import JMS_TO_BROKER
 from journalfs.store import open_store
 from journalfs.store.api import View
 from journalfs.store.envelope_message import read_envelope
@@ -32,6 +33,59 @@ from journalfs.store.queues import StoreQueue
 from journalfs.store.store import JournalStore
 from journalfs.store.transactions import StoredTransaction, prepared_transactions
 from journalfs.windows import windows
+
+# Durable subscriptions of ActiveMQ 5, and the queues that they are here.
+
+_TO_JMS: Final = {broker: jms for jms, broker in JMS_TO_BROKER.items()}
+_BROKER_NAMES: Final = re.compile(rf"(?<![\w$.])(?:{'|'.join(_TO_JMS)})(?![\w$.])")
+_OWN_NAMES: Final = re.compile(r"(?<![\w$.])AMQ[A-Z]\w*")
+"""Of what only brokers of today know."""
+_MODES: Final = {"DURABLE": "PERSISTENT", "NON_DURABLE": "NON_PERSISTENT"}
+_PARTS: Final = re.compile(r"((?:[^.\\]|\\.)+)\.((?:[^\\]|\\.)+)", re.DOTALL)
+
+
+class Named(NamedTuple):
+    """A durable subscription."""
+
+    client: str
+    name: str
+    topic: str
+    """What was asked for, with that broker's wildcards."""
+    selector: str | None
+    is_new: bool
+    """The queue's name is none that a subscription has here."""
+
+    @property
+    def has_wildcards(self) -> bool:
+        return any(part in (">", "*") for part in self.topic.split("."))
+
+
+def subscription_of(queue: str, address: str, accepted: str | None) -> Named:
+    """Which subscription a queue of a multicast address is; `accepted` is its filter."""
+    topic = ".".join(">" if part == "#" else part for part in address.split("."))
+    found = _PARTS.fullmatch(queue)
+    if found is not None:
+        client, name = (re.sub(r"\\(.)", r"\1", part) for part in found.groups())
+        if subscription_queue(client, name) == queue:
+            return Named(client, name, topic, jms_selector(accepted), is_new=False)
+    return Named(queue, queue, topic, jms_selector(accepted), is_new=True)
+
+
+def jms_selector(accepted: str | None) -> str | None:
+    """A filter as the selector of JMS that it came of; None: there is none, as it asks what clients of JMS
+    cannot.
+    """
+    if not accepted:
+        return None
+    pieces = accepted.split("'")
+    for at in range(0, len(pieces), 2):
+        pieces[at] = _BROKER_NAMES.sub(lambda found: _TO_JMS[found[0]], pieces[at])
+    if _OWN_NAMES.search("'".join(pieces[::2])):
+        return None
+    if "AMQDurable" in accepted:
+        pieces[1::2] = [_MODES.get(word, word) for word in pieces[1::2]]
+    return "'".join(pieces)
+
 
 WRITTEN_BYTES: Final = 8 << 20
 """Of commands, appended at once."""

@@ -18,8 +18,7 @@ from journalfs import door
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.backend import BackendKind, Completion, OpenFile
 from journalfs.engine.buffers import MappedFile
-from journalfs.engine.links import is_linked
-from journalfs.engine.place import Place
+from journalfs.engine.links import Place, is_linked
 from journalfs.engine.stage import Stage
 from journalfs.engine.status import check
 from journalfs.engine.tail import Tail

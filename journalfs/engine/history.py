@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from journalfs.engine._native import ffi, lib
-from journalfs.engine.arrays import index_list, struct_list
-from journalfs.engine.buffers import MappedFile
+from journalfs.engine.buffers import MappedFile, index_list, struct_list
 from journalfs.engine.scan import Scan
 from journalfs.engine.state import LiveState
 from journalfs.engine.status import check

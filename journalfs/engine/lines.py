@@ -11,8 +11,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from journalfs.engine._native import ffi, lib
-from journalfs.engine.arrays import kept_pointer
-from journalfs.engine.buffers import MappedFile
+from journalfs.engine.buffers import MappedFile, kept_pointer
 from journalfs.engine.status import check
 from journalfs.limits import LONG_BODY_BYTES
 

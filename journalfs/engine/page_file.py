@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from journalfs import door
-from journalfs.engine.place import Place
+from journalfs.engine.links import Place
 
 
 class PageFile:

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from journalfs.engine._native import ffi, lib
-from journalfs.engine.buffers import MappedFile
-from journalfs.engine.lines import LineBatch, Measure, line_prefix, measure_of
+from journalfs.engine.buffers import MappedFile, struct_list
+from journalfs.engine.lines import LineBatch, Measure, line_prefix, measure_of, uninitialized
+from journalfs.engine.message_batch import TextBatch
+from journalfs.engine.stage import NO_ROOM
+from journalfs.engine.state_types import Listing
 from journalfs.engine.status import check
 
 
@@ -212,3 +215,110 @@ def scan_page(file: MappedFile, start: int = 0, *, first: int = 0) -> PageScan:
     for place in file.unreadable:
         found.mark_unreadable(place.offset, place.end)
     return found
+
+
+# Columns of a listing and schedules of a page's records, many at once.
+
+
+def page_listing(scan: PageScan, indexes: array[int]) -> Listing:
+    """What a directory listing shows of these records, by column."""
+    count = len(indexes)
+    found = Listing(
+        array("q", bytes(8 * count)),
+        array("Q", bytes(8 * count)),
+        array("q", bytes(8 * count)),
+        array("B", bytes(count)),
+    )
+    if count:
+        columns = ffi.new("jfs_listing *")
+        # Held until the call is over: assigning to a struct's field keeps nothing alive.
+        held = [
+            ffi.from_buffer("int64_t[]", found.ids),
+            ffi.from_buffer("uint64_t[]", found.sizes),
+            ffi.from_buffer("int64_t[]", found.mtimes_ms),
+            ffi.from_buffer("uint8_t[]", found.suffixes),
+        ]
+        columns.ids, columns.sizes, columns.mtimes_ms, columns.suffixes = held
+        numbers = ffi.from_buffer("uint32_t[]", indexes)
+        check(lib.jfs_page_listing(scan.pointer, numbers, count, columns), "listing a page")
+    return found
+
+
+def page_schedules(scan: PageScan, indexes: array[int], *, now_ms: int) -> array[int]:
+    """For each record the delivery time it has of its own if that is after `now_ms`, in epoch milliseconds;
+    else 0.
+    """
+    times = array("q", bytes(8 * len(indexes)))
+    if indexes:
+        numbers = ffi.from_buffer("uint32_t[]", indexes)
+        out = ffi.from_buffer("int64_t[]", times)
+        check(
+            lib.jfs_page_schedules(scan.pointer, numbers, len(indexes), now_ms, out),
+            "reading schedules of a page",
+        )
+    return times
+
+
+# What a page holds for each queue, added up by the C core.
+
+
+@dataclass(frozen=True, slots=True)
+class PageShare:
+    """What a page holds for one queue."""
+
+    records: int
+    line_bytes: int
+    """Of their lines without the queue's prefix, when all of them are due. Those of large messages are right
+    only if these were measured with their bodies.
+    """
+
+
+def page_shares(scan: PageScan) -> dict[int, PageShare]:
+    """By queue id, rising."""
+
+    def fill(out: Any, room: int, count: Any) -> int:
+        return int(lib.jfs_page_queues(scan.pointer, out, room, count))
+
+    # Mostly all queues have the same, which is kept once then: an address may have a thousand of them.
+    equal: dict[PageShare, PageShare] = {}
+    shares: dict[int, PageShare] = {}
+    for found in struct_list("jfs_page_queue", fill, "adding up a page's queues"):
+        share = PageShare(found.records, found.line_bytes)
+        shares[found.queue_id] = equal.setdefault(share, share)
+    return dict(sorted(shares.items()))
+
+
+# Text messages, many at once, from the UTF-8 that was written to the records of pages (in C).
+
+
+class PageTexts:
+    """A buffer in which batches become records, a piece at a time. Whoever has a piece is done with it before
+    the next one is made.
+    """
+
+    __slots__ = ("_keep", "_room")
+
+    def __init__(self, piece_bytes: int) -> None:
+        """`piece_bytes`: length of a piece at most, unless one record alone is longer."""
+        self._room: Any = ffi.new("jfs_page_room *")
+        self._take(piece_bytes)
+
+    def _take(self, buffer_bytes: int) -> None:
+        self._keep = uninitialized("uint8_t[]", buffer_bytes)
+        self._room.buffer, self._room.buffer_bytes = self._keep, buffer_bytes
+
+    def next(
+        self, batch: TextBatch, *, page_bytes: int, page_records: int, page_bytes_max: int
+    ) -> tuple[memoryview, int]:
+        """Records of the next messages of a batch, as many as go into a piece and into a page that has so
+        many bytes and records already, and how many records they are: none where the page is full.
+        """
+        room, used = self._room, ffi.new("uint64_t *")
+        room.page_bytes, room.page_records, room.page_bytes_max = page_bytes, page_records, page_bytes_max
+        status = batch.page(room, used)
+        if status == NO_ROOM and not batch.staged_records and batch.needed_bytes:
+            self._take(batch.needed_bytes)
+            status = batch.page(room, used)
+        if status != NO_ROOM:
+            check(status, "making records of a page")
+        return memoryview(ffi.buffer(self._keep, used[0])), batch.staged_records

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from journalfs.engine._native import ffi, lib
-from journalfs.engine.arrays import u32_pointer
+from journalfs.engine.buffers import u32_pointer
 from journalfs.engine.lines import uninitialized
 from journalfs.engine.status import check
 

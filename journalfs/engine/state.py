@@ -9,15 +9,21 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Literal, Self
 
 from journalfs.engine._native import ffi, lib
-from journalfs.engine.arrays import index_list, struct_bytes, struct_list, u32_pointer
-from journalfs.engine.buffers import MappedFile
+from journalfs.engine.buffers import (
+    MappedFile,
+    index_list,
+    struct_array,
+    struct_bytes,
+    struct_list,
+    u32_pointer,
+)
 from journalfs.engine.lines import LineBatch, line_prefix, uninitialized
 from journalfs.engine.scan import Scan
-from journalfs.engine.spans import NamedFiles, spans_of
 from journalfs.engine.state_types import (
     Anomaly,
     AnomalyKind,
@@ -35,6 +41,63 @@ from journalfs.engine.state_types import (
 )
 from journalfs.engine.status import FULL, check
 from journalfs.limits import PART_NUMBER_MAX, SETTLED_OPERATIONS
+
+# Mapped files by slot, in the form in which the core takes them.
+
+ROOM_FIRST = 16
+
+
+def spans_of(files: Mapping[int, MappedFile]) -> tuple[Any, int]:
+    """A `jfs_span[]`, by slot, and its length. Who passes it to the core holds the files."""
+    count = max(files, default=-1) + 1
+    spans = ffi.new("jfs_span[]", max(count, 1))
+    for slot, file in files.items():
+        _fill(spans[slot], file.pointer, file.size_bytes)
+    return spans, count
+
+
+def _fill(span: Any, pointer: Any, size_bytes: int) -> None:
+    span.bytes = pointer
+    span.size_bytes = size_bytes
+
+
+class NamedFiles:
+    """Files that are named one by one, whose spans are kept: one more does not cost a look at all of them."""
+
+    __slots__ = ("_pointers", "_room", "_spans", "files")
+
+    def __init__(self, files: Iterable[tuple[int, MappedFile]] = ()) -> None:
+        self.files: dict[int, MappedFile] = {}
+        self._room = ROOM_FIRST
+        self._spans: Any = ffi.new("jfs_span[]", self._room)
+        self._pointers: dict[int, Any] = {}
+        """They own what the spans point to: a file may be mapped anew in its place."""
+        for slot, file in files:
+            self.put(slot, file)
+
+    def put(self, slot: int, file: MappedFile) -> None:
+        """Name a file as it is mapped now; again when it was mapped anew."""
+        if slot >= self._room:
+            self._grow(slot + 1)
+        self.files[slot] = file
+        self._pointers[slot] = file.pointer
+        _fill(self._spans[slot], file.pointer, file.size_bytes)
+
+    def drop(self, slot: int) -> None:
+        if self.files.pop(slot, None) is not None:
+            _fill(self._spans[slot], ffi.NULL, 0)
+            del self._pointers[slot]
+
+    def spans(self) -> tuple[Any, int]:
+        """As `spans_of` gives them; good until the next change."""
+        return self._spans, self._room
+
+    def _grow(self, needed: int) -> None:
+        room = max(needed, 2 * self._room)
+        spans = ffi.new("jfs_span[]", room)
+        ffi.memmove(spans, self._spans, ffi.sizeof("jfs_span") * self._room)
+        self._spans, self._room = spans, room
+
 
 Order = Literal["arrival", "delivery"]
 Include = Literal["live", "delivering", "all"]
@@ -618,3 +681,69 @@ def _is_incomplete(tx: Any) -> bool:
 
 def _is_ended(tx: Any) -> bool:
     return bool(tx.flags & lib.JFS_TX_ENDED)
+
+
+# What of a live state lies in one journal file, counted in C.
+
+
+@dataclass(frozen=True, slots=True)
+class QueueShare:
+    """Messages of one queue whose records lie in the file."""
+
+    queue_id: int
+    messages: int
+    delivering: int
+    """Of these, acknowledged by a prepared transaction."""
+    body_bytes: int
+    oldest_ms: int
+    """Earliest timestamp; 0: none has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionShare:
+    """An open transaction, and how many of its records lie in the file."""
+
+    tx_id: int
+    operations: int
+    prepared: bool
+
+
+def queue_shares(state: LiveState, file_slot: int) -> tuple[Iterator[QueueShare], int]:
+    """Queues with messages in the file, by slot; and how many messages in it any queue has."""
+    referenced, queues = ffi.new("uint32_t *"), 0
+
+    def fill(out: Any, room: int, count: Any) -> int:
+        nonlocal queues
+        status = int(lib.jfs_state_explain_queues(state.pointer, file_slot, out, room, count, referenced))
+        queues = count[0]
+        return status
+
+    found = struct_array("jfs_queue_share", fill, "counting the messages of a journal file")
+    shares = (
+        QueueShare(one.queue_id, one.messages, one.delivering, one.body_bytes, one.oldest_ms)
+        for one in (found[number] for number in range(queues))
+    )
+    return shares, int(referenced[0])
+
+
+def other_records(state: LiveState, file_slot: int) -> Mapping[int, int]:
+    """Live records in the file that are no messages: how many of each user type."""
+    by_type = ffi.new("uint32_t[]", lib.JFS_USER_TYPES)
+    lib.jfs_state_explain_others(state.pointer, file_slot, by_type)
+    return {
+        user_type if user_type < 128 else user_type - 256: int(count)
+        for user_type, count in enumerate(by_type)
+        if count
+    }
+
+
+def transaction_shares(state: LiveState, file_slot: int) -> list[TransactionShare]:
+    """Open transactions with records in the file, prepared or not."""
+
+    def fill(out: Any, room: int, count: Any) -> int:
+        return int(lib.jfs_state_explain_txs(state.pointer, file_slot, out, room, count))
+
+    return [
+        TransactionShare(one.tx_id, one.operations, bool(one.flags & lib.JFS_TX_PREPARED))
+        for one in struct_list("jfs_tx_share", fill, "counting the transactions of a journal file")
+    ]

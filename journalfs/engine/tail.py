@@ -7,9 +7,9 @@ from typing import Any, Final
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.checksums import place_of
 from journalfs.engine.ledger import Ledger
+from journalfs.engine.message_batch import TextBatch
 from journalfs.engine.stage import NO_ROOM, Stage
 from journalfs.engine.status import RANGE
-from journalfs.engine.text_batch import TextBatch
 
 UNLIMITED: Final = 2**63 - 1
 """Room where no limit acts."""

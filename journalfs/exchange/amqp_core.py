@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from journalfs.errors import DecodeError
-from journalfs.format import encoding
+from journalfs.format import primitives as encoding
 from journalfs.format.amqp_message import SectionCode, split_sections
 from journalfs.format.core_message import GROUP_ID, PROPERTY_PREFIX, ROUTING_TYPE, SCHEDULED, CoreType
 from journalfs.format.properties import Code, Property, PropertyValue, encode_properties, encode_stream_value

@@ -7,15 +7,79 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from journalfs.exchange.long_lines import DIGEST_BYTES, Line, lines_of
+from journalfs.exchange.outlines import Outline
 from journalfs.exchange.sorting import Record, in_order
 from journalfs.format.core_message import NOTES, annotation_of
 from journalfs.store.api import Store, View
 from journalfs.store.envelope import of_whole_characters
+from journalfs.windows import windows
+
+if TYPE_CHECKING:
+    from journalfs.store.api import ByteSource
+
+
+# The lines of a file, of which one may be longer than memory.
+
+DIGEST_BYTES: Final = 16
+
+KEPT_BYTES_MAX: Final = 16 << 20
+"""Of a longer line there is an outline."""
+
+
+class Line(NamedTuple):
+    text: bytes
+    """Without its end."""
+    digest: bytes | None = None
+    """Of the whole line, where `text` is its outline."""
+
+
+class _Begun:
+    """A line that comes in pieces."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self.size_bytes = 0
+        self._outline: Outline | None = None
+        self._digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+
+    def feed(self, piece: bytes) -> None:
+        self.size_bytes += len(piece)
+        self.pieces.append(piece)
+        if self.size_bytes <= KEPT_BYTES_MAX:
+            return
+        if self._outline is None:
+            self._outline = Outline()
+        for one in self.pieces:
+            self._outline.feed(one)
+            self._digest.update(one)
+        self.pieces.clear()
+
+    def taken(self) -> Line:
+        if self._outline is None:
+            return Line(b"".join(self.pieces))
+        return Line(self._outline.taken(), self._digest.digest())
+
+
+def lines_of(source: ByteSource) -> Iterator[Line]:
+    """All lines of an open file, which is closed in the end."""
+    begun = _Begun()
+    try:
+        for piece in windows(source):
+            *whole, last = bytes(piece).split(b"\n")
+            for text in whole:
+                begun.feed(text)
+                yield begun.taken()
+                begun = _Begun()
+            begun.feed(last)
+        if begun.size_bytes:
+            yield begun.taken()
+    finally:
+        source.close()
+
 
 _OF_PLACE: Final = frozenset(("id", "queue", "address", "deliveryCount", "scheduledTime", "expiration"))
 """What a message may lose or get where it is moved."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from journalfs.engine.encoded import encoded_lines
+from journalfs.engine.recordview import encoded_lines
 from journalfs.engine.stage import NewRecord, encode, record_bytes
 from journalfs.errors import WrongCall
 from journalfs.exchange.journals import described_file, journal_files, scanned_files

@@ -8,7 +8,7 @@ from enum import IntEnum, unique
 from typing import Final, NamedTuple
 
 from journalfs.errors import DecodeError
-from journalfs.format import encoding
+from journalfs.format import primitives as encoding
 from journalfs.format.amqp_types import NULL, Value, items_of, list_of, map_of, scalar, skip
 from journalfs.format.primitives import Reader
 

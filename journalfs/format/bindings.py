@@ -8,7 +8,7 @@ record is written again. Record ids are not in the body: the caller has them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -16,7 +16,17 @@ from typing import Any, TypeVar
 import msgspec
 
 from journalfs.errors import DecodeError
-from journalfs.format.primitives import Reader
+from journalfs.format.address_settings import StoredAddressSetting
+from journalfs.format.primitives import (
+    Reader,
+    boolean,
+    i8,
+    i16,
+    i32,
+    i64,
+    nullable_simple_string,
+    simple_string,
+)
 from journalfs.ids import AddressId, QueueId
 
 _Value = TypeVar("_Value")
@@ -356,3 +366,142 @@ def _routing_type(reader: Reader) -> RoutingType:
         return RoutingType(code)
     except ValueError:
         raise DecodeError(at, f"no routing type has the number {code}") from None
+
+
+# Records of the bindings journal, written in the layout of the current format (docs/format/bindings.md).
+
+
+def encode_queue_binding(binding: QueueBinding) -> bytes:
+    """Type 21. A metadata of None would keep brokers from starting, so it is written as an empty one."""
+    return b"".join(
+        (
+            simple_string(binding.name),
+            simple_string(binding.address),
+            nullable_simple_string(binding.filter),
+            nullable_simple_string(binding.metadata or ""),
+            boolean(binding.auto_created),
+            i32(binding.max_consumers),
+            boolean(binding.purge_on_no_consumers),
+            i8(binding.routing_type.value),
+            boolean(binding.exclusive),
+            boolean(binding.last_value),
+            boolean(binding.configuration_managed),
+            i32(binding.consumers_before_dispatch),
+            i64(binding.delay_before_dispatch_ms),
+            nullable_simple_string(binding.last_value_key),
+            boolean(binding.non_destructive),
+            boolean(binding.group_rebalance),
+            i32(binding.group_buckets),
+            boolean(binding.auto_delete),
+            i64(binding.auto_delete_delay_ms),
+            i64(binding.auto_delete_message_count),
+            nullable_simple_string(binding.group_first_key),
+            i64(binding.ring_size),
+            boolean(binding.enabled),
+            boolean(binding.group_rebalance_pause_dispatch),
+            boolean(binding.internal),
+            binding.unknown,
+        )
+    )
+
+
+def encode_address_binding(binding: AddressBinding) -> bytes:
+    """Type 44."""
+    types = b"".join(i8(routing_type.value) for routing_type in binding.routing_types)
+    flags = boolean(binding.auto_created) + boolean(binding.internal)
+    return simple_string(binding.name) + i32(len(types)) + types + flags + binding.unknown
+
+
+def encode_status(status: Status) -> bytes:
+    """Type 22 or 46."""
+    return i64(status.target) + i16(0 if status.paused else 1)
+
+
+def encode_id_counter(counter: IdCounter) -> bytes:
+    """Type 24."""
+    return i64(counter.value)
+
+
+def encode_address_setting_json(setting: StoredAddressSetting) -> bytes:
+    """Type 52. The text is written as it is: settings of the older binary form have none, and are written
+    by giving them one.
+    """
+    if setting.text is None:
+        raise ValueError(f"the settings of {setting.match!r} have no JSON text")
+    return simple_string(setting.match) + simple_string(setting.text)
+
+
+# Bridges that management created (type 28 of the bindings journal, docs/format/bindings.md).
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """Forwards a queue's messages to another broker. None: the broker's default."""
+
+    name: str | None
+    parent_name: str | None
+    queue: str | None
+    forwarding_address: str | None
+    filter: str | None
+    discovery_group: str | None
+    ha: bool | None
+    retry_interval_ms: int | None
+    retry_interval_multiplier: float | None
+    initial_connect_attempts: int | None
+    reconnect_attempts: int | None
+    reconnect_attempts_same_node: int | None
+    use_duplicate_detection: bool | None
+    confirmation_window_bytes: int | None
+    producer_window_bytes: int | None
+    client_failure_check_period_ms: int | None
+    user: str | None
+    password: str | None = field(repr=False)
+    """Stored as it was given, in clear."""
+    connection_ttl_ms: int | None
+    max_retry_interval_ms: int | None
+    min_large_message_bytes: int | None
+    call_timeout_ms: int | None
+    concurrency: int | None
+    configuration_managed: bool | None
+    routing_type: DivertRouting
+    transformer: Transformer | None
+    static_connectors: tuple[str | None, ...]
+    pending_ack_timeout_ms: int | None
+    client_id: str | None
+
+
+def decode_bridge(body: bytes | memoryview) -> Bridge:
+    """Decode type 28. The last two fields are missing in older records."""
+    reader = Reader(body)
+    text, integer, long = reader.nullable_string, reader.i32, reader.i64
+    return Bridge(
+        name=text(),
+        parent_name=text(),
+        queue=text(),
+        forwarding_address=text(),
+        filter=text(),
+        discovery_group=text(),
+        ha=reader.nullable(reader.boolean),
+        retry_interval_ms=reader.nullable(long),
+        retry_interval_multiplier=reader.nullable(reader.f64),
+        initial_connect_attempts=reader.nullable(integer),
+        reconnect_attempts=reader.nullable(integer),
+        reconnect_attempts_same_node=reader.nullable(integer),
+        use_duplicate_detection=reader.nullable(reader.boolean),
+        confirmation_window_bytes=reader.nullable(integer),
+        producer_window_bytes=reader.nullable(integer),
+        client_failure_check_period_ms=reader.nullable(long),
+        user=text(),
+        password=text(),
+        connection_ttl_ms=reader.nullable(long),
+        max_retry_interval_ms=reader.nullable(long),
+        min_large_message_bytes=reader.nullable(integer),
+        call_timeout_ms=reader.nullable(long),
+        concurrency=reader.nullable(integer),
+        configuration_managed=reader.nullable(reader.boolean),
+        routing_type=read_divert_routing(reader),
+        transformer=read_transformer(reader),
+        static_connectors=tuple(text() for _ in range(reader.count())),
+        pending_ack_timeout_ms=reader.nullable(long) if reader.remaining_bytes else None,
+        client_id=text() if reader.remaining_bytes else None,
+    )

@@ -10,7 +10,7 @@ from enum import IntEnum, unique
 from typing import Final, NamedTuple
 
 from journalfs.errors import DecodeError
-from journalfs.format import encoding
+from journalfs.format import primitives as encoding
 from journalfs.format.primitives import Reader
 from journalfs.format.properties import Code, PropertyValue
 

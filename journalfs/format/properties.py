@@ -10,7 +10,7 @@ from enum import IntEnum, unique
 from typing import Final, NamedTuple, TypeAlias
 
 from journalfs.errors import DecodeError
-from journalfs.format import encoding
+from journalfs.format import primitives as encoding
 from journalfs.format.primitives import Reader
 
 PropertyValue: TypeAlias = bool | int | float | str | bytes | None

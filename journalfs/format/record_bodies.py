@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from journalfs.format import encoding
+from journalfs.format import primitives as encoding
 from journalfs.format.xid import Xid
 from journalfs.ids import PageNumber, QueueId
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from journalfs.errors import DecodeError
-from journalfs.format import address_settings, amqp_message, bindings, bridges
+from journalfs.format import address_settings, amqp_message, bindings
+from journalfs.format import bindings as bridges
 from journalfs.format.amqp_message import SectionCode, split_large, split_sections, split_standard
 from journalfs.format.amqp_types import items_of, skip
 from journalfs.format.core_message import BODY_OFFSET, PERSISTER

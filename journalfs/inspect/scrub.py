@@ -29,7 +29,7 @@ from journalfs.format.large_file import LargeFileKind, parse_large_name
 from journalfs.format.page_folder import parse_page_name
 from journalfs.inspect.findings import Finding
 from journalfs.inspect.scrub_memory import DIGEST_BYTES, Done, Memory, Remembered, digest_of
-from journalfs.journal.contradictions import check_mapped, mismatch_damage
+from journalfs.journal.anomalies import check_mapped, mismatch_damage
 from journalfs.journal.directory import JournalFile, read_directory
 from journalfs.journal.loader import DAMAGE_REASONS
 from journalfs.store.bindings import EXTENSION

@@ -18,25 +18,128 @@ A broker uses old files again before the last step, and what it wrote there is d
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
+from journalfs.engine.backend import Backend, scan_view
+from journalfs.engine.buffers import MappedFile
 from journalfs.engine.ledger import Ledger
+from journalfs.engine.links import is_linked
+from journalfs.engine.scan import scan_journal
 from journalfs.engine.stage import NewRecord, encode
 from journalfs.engine.waiting import offload
 from journalfs.errors import Damaged, NoSpace
 from journalfs.format.journal_file import CONTROL_FILE_NAME, JournalFileState
 from journalfs.format.record_types import RecordKind
 from journalfs.ids import FileId
+from journalfs.journal.directory import SHORT_STEP_BYTES, read_directory
 from journalfs.journal.opening import read_file
-from journalfs.journal.pool import WriteFile, encode_header
+from journalfs.journal.pool import WriteFile, as_found, encode_header
 from journalfs.journal.rewrite import Rewriter, Survivors, contradicted, output_limit, pays_apart, rewrite
-from journalfs.journal.tight import control_bytes, ended_in, output_size
+from journalfs.journal.write_settings import WriteSettings, round_up
+from journalfs.limits import JOURNAL_HEADER_BYTES, LENGTHENED_BYTES
 
 if TYPE_CHECKING:
     from journalfs.journal.record_log import RecordLog
-    from journalfs.journal.tight import Room
+
+
+# Compaction where the disk has no room for another journal file: how many of the first files it can rewrite,
+# and what that brings.
+#
+# The last file that may be begun is for what makes room, and once that is the current one there is none to
+# go on in. So the current one stays, and of the files before it those are rewritten whose living records fit
+# into what is left. Files are kept by the deletes in later ones, so it has to begin with the first.
+
+_BLOCK_BYTES: Final = 4096
+_ENDS: Final = frozenset({int(RecordKind.COMMIT), int(RecordKind.ROLLBACK)})
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What there is for outputs: on the disk, and in free files that can give way. Sizes in bytes."""
+
+    free_bytes: int
+    free_files: int
+    file_size_bytes: int
+
+    @property
+    def size_bytes(self) -> int:
+        return self.free_bytes + self.free_files * self.file_size_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritable:
+    """One of the first files. `gives_file`: it can be used again; else the disk gets its size back."""
+
+    live_bytes: int
+    size_bytes: int
+    gives_file: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How many of the first files to rewrite, how many bytes that is expected to write, and for how many more
+    files there is room then.
+    """
+
+    files: int
+    written_bytes: int
+    gained_files: int
+
+
+def best_plan(files: Sequence[Rewritable], room: Room, *, overhead_bytes: int = 0) -> Plan | None:
+    """The one after which most files can be begun, and of these the one that writes least; None where none
+    leaves more than there are now. `overhead_bytes`: what is to be written beside what the files count.
+    """
+    size = room.file_size_bytes
+    best, now = None, room.free_bytes // size + room.free_files
+    most = now
+    live_bytes, free_files, given_bytes = overhead_bytes, 0, 0
+    for count, file in enumerate(files, 1):
+        live_bytes += file.live_bytes
+        free_files += file.gives_file
+        given_bytes += 0 if file.gives_file else file.size_bytes
+        written = sum(expected_sizes(live_bytes, size)) + control_bytes(count)
+        if written > room.size_bytes:
+            break
+        after = free_files + (room.size_bytes - written + given_bytes) // size
+        if after > most:
+            best, most = Plan(count, written, after - now), after
+    return best
+
+
+def expected_sizes(live_bytes: int, file_size_bytes: int) -> list[int]:
+    """Sizes of outputs that hold so many bytes of records, if these leave no gaps."""
+    whole, rest = divmod(live_bytes, file_size_bytes - JOURNAL_HEADER_BYTES)
+    sizes = [file_size_bytes] * whole
+    if rest:
+        sizes.append(output_size(JOURNAL_HEADER_BYTES + rest, file_size_bytes))
+    return sizes
+
+
+def output_size(content_bytes: int, file_size_bytes: int) -> int:
+    """How large an output is made: not larger than it has to be, since there may be no room for more."""
+    size = round_up(content_bytes, SHORT_STEP_BYTES)
+    return size if size + LENGTHENED_BYTES < file_size_bytes else max(content_bytes, file_size_bytes)
+
+
+def control_bytes(files: int) -> int:
+    """Room for a control file that names so many files, and for as many names in the directory."""
+    return round_up(512 + 128 * files, _BLOCK_BYTES)
+
+
+def ended_in(backend: Backend, files: Iterable[WriteFile]) -> frozenset[int]:
+    """Transactions that end in these files."""
+    found: set[int] = set()
+    for file in files:
+        view = backend.view(file.name)
+        scan = scan_view(view, rid=file.rid, version=file.version, doing=f"compacting {file.name}")
+        records = scan.pointer.records
+        found.update(records[i].tx_id for i in range(scan.count) if records[i].kind in _ENDS)
+    return frozenset(found)
+
 
 _COMPACTED = JournalFileState.COMPACTED.value
 
@@ -311,3 +414,103 @@ class Compaction:
     def _settle(self) -> None:
         self._backend.remove(CONTROL_FILE_NAME)
         self._backend.sync_directory()
+
+
+# What a compaction would come to, found by doing it in memory: nothing is written, and no lock is needed.
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPreview:
+    """Names of all files, of those that compaction would free, and of these again those that nothing needs;
+    how long each file is that it would write, and how many files there would be then. Sizes in bytes.
+    """
+
+    files: tuple[str, ...]
+    size_bytes: int
+    frees: tuple[str, ...]
+    reclaimable: tuple[str, ...]
+    writes: tuple[int, ...]
+    files_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    path: Path
+    file: WriteFile
+    mapped: MappedFile
+
+
+def preview_compaction(
+    directory: Path, settings: WriteSettings, *, relative_to: Path, shrinks: bool = False
+) -> CompactionPreview:
+    """Of the journal in `directory` as it is now. Where it `shrinks`, no free files stay.
+    Raises OSError, FileTorn and UnknownVersion."""
+    listing = read_directory(directory, extension=settings.extension, relative_to=relative_to)
+    ledger = Ledger()
+    sources: list[_Source] = []
+    for found in listing.files:
+        if found.header_damaged:
+            continue
+        file = as_found(found.name, found.file_id, found.stamp.size_bytes, settings, version=found.version)
+        mapped = MappedFile(found.path)
+        mapped.detach()
+        scan = scan_journal(mapped, rid=file.rid, version=file.version)
+        if scan.count or scan.marked:
+            file.slot = ledger.add_file()
+            ledger.apply(file.slot, scan.pointer.records, scan.count)
+            sources.append(_Source(found.path, file, mapped))
+    reclaimable = set(ledger.reclaimable([source.file.slot for source in sources[:-1]]))
+    writes = tuple(_outputs(sources, ledger, settings))
+    free_files = len(listing.files) - len(sources)
+    return CompactionPreview(
+        files=tuple(file.name for file in listing.files),
+        size_bytes=sum(file.stamp.size_bytes for file in listing.files),
+        frees=tuple(source.file.name for source in sources),
+        reclaimable=tuple(source.file.name for source in sources if source.file.slot in reclaimable),
+        writes=writes,
+        files_after=len(writes) + 1 if shrinks else _files_after(sources, free_files, len(writes), settings),
+    )
+
+
+def _files_after(sources: list[_Source], free_files: int, outputs: int, settings: WriteSettings) -> int:
+    """How many there are when the journal was opened, compacted and closed (see `FilePool`)."""
+    in_use = len(sources)
+    # Opening it makes what `min_files` asks for, goes on in a file, and has another one ready, in which
+    # compaction goes on.
+    taken = 1 if sources else 2
+    free_files = max(free_files, settings.min_files - in_use, 2 - in_use, taken)
+    before = in_use + free_files
+    free_files = max(free_files - taken, 0)
+    free_files -= max(min(outputs, free_files - 1), 0)
+    emptied = sum(_is_usable(source, settings) for source in sources) + (not sources)
+    if settings.pool_files >= 0:
+        emptied = max(min(emptied, settings.pool_files - free_files - outputs - 2), 0)
+    free_files += emptied
+    if settings.pool_files >= 0:
+        too_many = free_files + outputs + 1 - max(settings.pool_files, settings.min_files)
+        free_files -= max(min(free_files - 1, too_many), 0)
+    return max(min(outputs + 1 + free_files, before), outputs + 1)
+
+
+def _is_usable(source: _Source, settings: WriteSettings) -> bool:
+    return source.file.is_as_made(settings.file_size_bytes) and not is_linked(source.path)
+
+
+def _outputs(sources: list[_Source], ledger: Ledger, settings: WriteSettings) -> list[int]:
+    if not sources:
+        return []
+    # Whoever opens a journal for writing rolls back what was neither ended nor prepared.
+    prepared = frozenset(tx.tx_id for tx in ledger.transactions() if tx.prepared and not tx.broken)
+    files = [source.file for source in sources]
+    limit = output_limit(files, settings.file_size_bytes)
+    rewriter = Rewriter(
+        Survivors(sorted(ledger.live_ids()), prepared),
+        first_id=sources[0].file.file_id,
+        file_size_bytes=limit,
+        replaceable_types=settings.replaceable_types,
+        checksums=settings.checksums,
+        keep_apart=pays_apart(ledger, files, limit),
+    )
+    for number, source in enumerate(sources):
+        rewriter.feed(number, source.mapped, source.file)
+    return [len(output) for output in rewriter.finish()]

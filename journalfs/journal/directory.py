@@ -8,14 +8,17 @@ first.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import is_
 from pathlib import Path
+from typing import Protocol
 
 from journalfs import door
 from journalfs.damage import Damage, FileStamp, name_of
 from journalfs.engine.buffers import MappedFile
+from journalfs.engine.scan import scan_journal
 from journalfs.errors import DecodeError, UnknownVersion, refuse_shortage
 from journalfs.format.journal_file import (
     CONTROL_FILE_NAME,
@@ -25,11 +28,107 @@ from journalfs.format.journal_file import (
     number_of,
     read_header,
 )
-from journalfs.ids import FileId, rid_of
-from journalfs.journal.file_ids import contradiction, written_rid
-from journalfs.journal.file_sizes import missing_bytes
-from journalfs.journal.heads import FIRST_RECORD_HEAD_BYTES, Head, Heads, read_regular_file
-from journalfs.limits import CONTROL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES, LISTINGS_MAX
+from journalfs.ids import RID_MAX, FileId, rid_of
+from journalfs.journal.heads import (
+    FIRST_RECORD_HEAD_BYTES,
+    Head,
+    Heads,
+    read_regular_file,
+)
+from journalfs.limits import CONTROL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES, LENGTHENED_BYTES, LISTINGS_MAX
+
+# Which journal files are shorter than they were made: files are allocated whole, in one size, and stay so.
+#
+# The size may have been changed by whoever owns the journal, so several sizes alone prove nothing: one that
+# no other file has and that nobody sets does.
+
+SIZE_BYTES_MIN = 1024
+"""A broker makes no smaller files."""
+
+STEPS_BYTES = (64 * 1024, 100 * 1024, 100_000)
+"""Sizes that people set are multiples of one of these."""
+
+SHORT_STEP_BYTES = 2 * LENGTHENED_BYTES
+"""What compaction makes where the disk is full is a multiple of this: so nobody takes it for what is left of
+a file, and none is longer than another by what a second name adds.
+"""
+
+
+def missing_bytes(sizes: Mapping[str, int]) -> dict[str, int]:
+    """How many bytes are missing at the end of each file that was cut off, by name; 0: nobody knows."""
+    made = dict(zip(sizes, as_made(list(sizes.values())), strict=True))
+    counts = Counter(made.values())
+    return {
+        name: _usual_above(size, counts) - size
+        for name, size in made.items()
+        if size < SIZE_BYTES_MIN or _is_odd(size, counts)
+    }
+
+
+def as_made(sizes: Sequence[int]) -> list[int]:
+    """The sizes that files were made in: one may have been lengthened since (`journalfs.engine.links`)."""
+    known = set(sizes)
+    return [size - LENGTHENED_BYTES if size - LENGTHENED_BYTES in known else size for size in sizes]
+
+
+def _is_odd(size: int, counts: Counter[int]) -> bool:
+    if len(counts) == 1:
+        return counts[size] == 1 and size % SIZE_BYTES_MIN != 0
+    return counts[size] == 1 and size < max(counts) and all(size % step for step in STEPS_BYTES)
+
+
+def _usual_above(size: int, counts: Counter[int]) -> int:
+    """The size that most of the longer files have; `size` itself if there is none."""
+    return max((other for other in counts if other > size), key=lambda other: counts[other], default=size)
+
+
+# Which file ids in headers cannot be true, and what the file's records say instead.
+#
+# A file that is used again gets a higher id than any before, and its first record then carries that one. So a
+# header with another id than the first record's is a file used again that holds nothing yet, unless the id is
+# one that such a file never has.
+
+ID_STEP_MAX = 2**30
+"""Ids are drawn one after the other: none is this far above all others."""
+
+
+class Headed(Protocol):
+    """A file as its header describes it."""
+
+    @property
+    def file_id(self) -> int: ...
+
+    @property
+    def compacted(self) -> bool: ...
+
+    @property
+    def first_rid(self) -> int | None: ...
+
+    @property
+    def rid(self) -> int: ...
+
+
+def contradiction(file: Headed, others: Sequence[Headed], records_rid: int) -> str | None:
+    """Why a file whose records carry `records_rid` cannot have its header's id; `None` if it can."""
+    if file.file_id <= 0:
+        return "is none"
+    if file.file_id <= RID_MAX and file.file_id < records_rid:
+        return "is below it, which no file that was used again has"
+    if file.file_id - max((other.file_id for other in others), default=records_rid) >= ID_STEP_MAX:
+        return "is far above all others"
+    # A compaction that packs worse gives its last output the id of the file that comes next.
+    if any(other.file_id == file.file_id and not other.compacted for other in others):
+        return "is that of another file"
+    return None
+
+
+def written_rid(mapped: MappedFile) -> int | None:
+    """The file id that the first well-formed record carries, whatever the header says. What an earlier life
+    left can only lie behind it.
+    """
+    scan = scan_journal(mapped, rid=0, version=2, start=JOURNAL_HEADER_BYTES, any_rid=True)
+    return int.from_bytes(mapped.copy(scan.record(0).offset + 1, 4)) if scan.count else None
+
 
 COPY_SUFFIX = ".bkp"
 COMPACTED_SUFFIX = ".cmp"

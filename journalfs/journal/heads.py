@@ -18,13 +18,21 @@ from journalfs import door
 from journalfs.damage import FileStamp
 from journalfs.errors import refuse_shortage
 from journalfs.format.journal_file import read_header
-from journalfs.journal.file_ids import FIRST_RECORD_REACH_BYTES, first_rid
 from journalfs.limits import COPY_CHUNK_BYTES, HEADS_CHECKED_SHARE, JOURNAL_HEADER_BYTES
 
 FIRST_RECORD_HEAD_BYTES = 6
 """Type, file id and compact count of a record: enough to tell compaction output from appended records."""
 
+FIRST_RECORD_REACH_BYTES = 8192
+"""How far behind the header the first record may lie: at the next block, where blocks are written."""
+
 HEAD_BYTES = JOURNAL_HEADER_BYTES + FIRST_RECORD_HEAD_BYTES
+
+
+def first_rid(content: bytes) -> int | None:
+    """What the first bytes behind a header carry as a file id; `None` where nothing was written."""
+    at = len(content) - len(content.lstrip(b"\0"))
+    return int.from_bytes(content[at + 1 : at + 5]) if at + 5 <= len(content) else None
 
 
 @dataclass(frozen=True, slots=True)

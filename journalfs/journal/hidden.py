@@ -16,7 +16,7 @@ from journalfs.engine.buffers import MappedFile
 from journalfs.engine.scan import scan_journal
 from journalfs.engine.state import LiveState
 from journalfs.engine.status import CoreRefused, FileTorn
-from journalfs.journal.file_ids import Headed
+from journalfs.journal.directory import Headed
 from journalfs.journal.files import ReadFile
 from journalfs.limits import JOURNAL_HEADER_BYTES
 

@@ -8,7 +8,7 @@ are void and the caller starts over with a new loader.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -18,27 +18,117 @@ from journalfs import door
 from journalfs.clock import NS_PER_MS, Clock
 from journalfs.damage import MISSING_FILE, Damage, name_of
 from journalfs.engine.buffers import MappedFile, Unreadable
-from journalfs.engine.checksum import crc32c_of_mapped
+from journalfs.engine.checksums import crc32c_of_file, crc32c_of_mapped
 from journalfs.engine.scan import Gap, GapKind, Scan, scan_journal
 from journalfs.engine.state import LiveState
 from journalfs.engine.state_batch import mark_unreadable
 from journalfs.engine.status import CoreRefused, FileTorn
+from journalfs.errors import refuse_shortage
 from journalfs.ids import FileId
-from journalfs.journal.anomalies import Doubt, anomaly_damage
-from journalfs.journal.contradictions import MISSING_RECORDS, Contradictions, check_mapped
-from journalfs.journal.directory import DirectoryReader, JournalDirectory, JournalFile, reading_order
-from journalfs.journal.file_ids import written_rid
+from journalfs.journal.anomalies import MISSING_RECORDS, Contradictions, Doubt, anomaly_damage, check_mapped
+from journalfs.journal.directory import (
+    DirectoryReader,
+    JournalDirectory,
+    JournalFile,
+    reading_order,
+    written_rid,
+)
 from journalfs.journal.files import FileSet, ReadFile
 from journalfs.journal.heads import data_end, has_no_header
 from journalfs.journal.hidden import HiddenMessages
-from journalfs.journal.own_files import OwnFiles
-from journalfs.journal.read_before import end_begins, ends_as_read, holds_prefix
 from journalfs.limits import (
     JOURNAL_BLOCK_BYTES_MAX,
     JOURNAL_FILE_BYTES_MAX,
     JOURNAL_HEADER_BYTES,
     LISTINGS_MAX,
+    OWN_FILES_LISTED_SHARE,
 )
+
+# Whether a journal file still holds what was read of it, by checksums of that.
+
+END_BYTES = 4096
+"""What is compared to find out whether a file that grows is still the one that was read."""
+
+
+def end_begins(position: int) -> int:
+    return max(JOURNAL_HEADER_BYTES, position - END_BYTES)
+
+
+def ends_as_read(read: ReadFile, file: JournalFile) -> bool:
+    """Whether the last of what was read of a file is still there, as far as it can be read. Looked at where
+    the file's time moved.
+    """
+    if read.end_crc is not None and file.stamp == read.file.stamp:
+        return True
+    try:
+        found = crc32c_of_file(file.path, end_begins(read.position), read.position)
+    except OSError as error:
+        refuse_shortage(error, file.path)
+        return True  # whoever reads it on says so
+    if read.end_crc is None:
+        read.end_crc = found
+    return found == read.end_crc
+
+
+def holds_prefix(file: JournalFile, position: int, prefix_crc: int) -> bool:
+    """Whether the bytes between header and `position` have this checksum; what cannot be read has not. Raises
+    FileNotFoundError.
+    """
+    try:
+        return crc32c_of_file(file.path, JOURNAL_HEADER_BYTES, position) == prefix_crc
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        refuse_shortage(error, file.path)
+        return False
+
+
+# Which files a journal went on in that this process writes itself: found without a look at all of them.
+
+
+@dataclass(slots=True)
+class OwnFiles:
+    """What is known of them. Whoever lists all files says so, by `unlisted`."""
+
+    last: ReadFile | None = None
+    """The file up to which everything was read."""
+    unlisted: int = 0
+    """How often the journal went on in another file since all were listed."""
+
+    def up_to(
+        self,
+        file_id: FileId,
+        newest_first: Iterable[tuple[FileId, str]],
+        files: FileSet,
+        opened: Callable[[FileId, str], ReadFile | None],
+    ) -> list[ReadFile]:
+        """The last file and those behind it, up to that id; none where all are to be listed: now and then
+        they are, so that one that somebody took away is missed.
+
+        `newest_first`: id and name of the files that are in use. `opened` opens one of those that is not
+        known, where it is what its writer says.
+        """
+        last = self.last
+        if last is None:
+            return []
+        if last.file.file_id == file_id:
+            return [last]
+        self.unlisted += 1
+        if self.unlisted * OWN_FILES_LISTED_SHARE >= len(files):
+            return []
+        found: list[ReadFile] = []
+        for number, name in newest_first:
+            if number <= last.file.file_id:
+                break
+            if number <= file_id:
+                read = files.of_id(number) or opened(number, name)
+                if read is None or read.file.path.name != name:
+                    return []
+                found.append(read)
+        if not found or found[0].file.file_id != file_id:
+            return []
+        return [last, *reversed(found)]
+
 
 UNSETTLED_GAP_WAIT_MS = 1_000
 """How long records behind a hole wait for the hole to be filled: a broker's AIO writes may land out of order.

@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from journalfs.engine.backend import Backend, OpenFile
+from journalfs.engine.backend import Backend, OpenFile, scan_view
 from journalfs.engine.checksums import NOWHERE
-from journalfs.engine.rescan import scan_view
 from journalfs.engine.scan import Gap, GapKind
 from journalfs.format.journal_file import number_of
 from journalfs.ids import FileId, rid_of
-from journalfs.journal.file_sizes import SHORT_STEP_BYTES
+from journalfs.journal.directory import SHORT_STEP_BYTES
 from journalfs.journal.write_settings import WriteSettings, round_up
 from journalfs.limits import JOURNAL_HEADER_BYTES, LENGTHENED_BYTES
 

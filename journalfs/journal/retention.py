@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from journalfs.clock import Clock
-from journalfs.engine.backend import Backend
+from journalfs.engine.backend import Backend, scan_view
 from journalfs.engine.checksums import CHECKSUM_USER_TYPE
-from journalfs.engine.rescan import scan_view
 from journalfs.engine.scan import Scan
 from journalfs.format.journal_file import HistoryFileName, parse_history_name
 from journalfs.format.record_types import RecordKind

@@ -13,14 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from journalfs.engine.backend import Backend, Viewed
+from journalfs.engine.backend import Backend, Viewed, scan_view
 from journalfs.engine.checksums import Mismatch, check_records
 from journalfs.engine.copying import RecordCopier, copy_bytes
 from journalfs.engine.ledger import Ledger
-from journalfs.engine.rescan import scan_view
 from journalfs.engine.scan import Scan
 from journalfs.format.record_types import RecordKind
-from journalfs.journal.file_sizes import STEPS_BYTES
+from journalfs.journal.directory import STEPS_BYTES
 from journalfs.journal.pool import WriteFile
 from journalfs.journal.write_settings import round_up
 

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 from journalfs.engine.waiting import Turn, checkpoint, offload, unbroken
 from journalfs.errors import Damaged, JournalfsError
-from journalfs.journal.compaction import Compaction, CompactionDone
+from journalfs.journal.compaction import Compaction, CompactionDone, Plan, Rewritable, Room, best_plan
 from journalfs.journal.pool import WriteFile
 from journalfs.journal.reports import FileReport, file_reports
-from journalfs.journal.tight import Plan, Rewritable, Room, best_plan
 from journalfs.limits import SETTLED_OPERATIONS
 
 if TYPE_CHECKING:

@@ -19,27 +19,46 @@ from journalfs.clock import Clock
 from journalfs.engine.backend import Backend
 from journalfs.engine.checksums import NOWHERE
 from journalfs.engine.committer import Committer, Flush
-from journalfs.engine.copy_batch import CopyBatch
 from journalfs.engine.id_batch import DeleteBatch, UpdateBatch
 from journalfs.engine.ledger import Ledger, LedgerTotals
+from journalfs.engine.message_batch import TOO_LONG, CopyBatch, TextBatch
 from journalfs.engine.stage import ABSENT, EXISTS, HELD, NO_ROOM, STAGED, Stage, record_bytes
 from journalfs.engine.status import check
 from journalfs.engine.tail import Tail
-from journalfs.engine.text_batch import TOO_LONG, TextBatch
 from journalfs.engine.waiting import Bell, checkpoint, together
 from journalfs.errors import NoSpace, ReadOnlyStore, RecordRefused, RecordTooLarge, SystemFailure
-from journalfs.format.record_types import RecordKind
+from journalfs.format.record_types import BindingType, MessageType, RecordKind
 from journalfs.ids import FileId, RecordId, TxId
 from journalfs.journal.kept_damage import KeptDamage
-from journalfs.journal.left_off import LeftOff
-from journalfs.journal.opening import Opened, append_position, open_files
+from journalfs.journal.opening import LeftOff, Opened, append_position, open_files
 from journalfs.journal.pool import FilePool, WriteFile
 from journalfs.journal.record_log import Position
 from journalfs.journal.retention import Retention
-from journalfs.journal.taking_room import takes_room
 from journalfs.journal.upkeep import Upkeep
 from journalfs.journal.write_settings import WriteSettings, round_up
 from journalfs.limits import JOURNAL_BLOCK_BYTES_DEFAULT, JOURNAL_HEADER_BYTES
+
+# Which records take room, and are not there to make some.
+
+_ADDS: Final = frozenset({RecordKind.ADD, RecordKind.ADD_TX, RecordKind.EVENT})
+_OF_CONSUMING: Final = frozenset(
+    {
+        MessageType.ACKNOWLEDGE_CURSOR,
+        MessageType.PAGE_COMPLETE,
+        MessageType.PAGE_COUNTER_VALUE,
+        MessageType.PAGE_COUNTER_INCREMENT,
+        BindingType.ID_COUNTER,
+    }
+)
+"""User types of what is added to consume messages: that those of pages are, and the ids that it takes."""
+
+
+def takes_room(kind: int, user_type: int) -> bool:
+    """Whether a record is not there to make some."""
+    if kind in _ADDS:
+        return user_type not in _OF_CONSUMING
+    return user_type == MessageType.ADD_REFERENCE and kind in (RecordKind.UPDATE, RecordKind.UPDATE_TX)
+
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ How it fits together:
 * `journalfs.sources.locate_readable(path, kind=..., derived=...)` finds what can be opened for reading:
   `path`, or the derived store of what lies there, made first if need be. Whoever opens for reading calls it.
 * An **adapter** is a function `fill(source: Source, out: DerivedStore) -> None`, listed by kind in
-  `journalfs.older.adapters`. It walks the source and calls, on `out` (`journalfs.older.derived`):
+  `journalfs.older.reading`. It walks the source and calls, on `out` (`journalfs.older.derived`):
 
   - `out.address(name, *routing_types)`, `out.queue(name, address, routing_type, filter=...) -> QueueId`
   - `out.message(message_id, address, header, body, queues, tx=...)`: a message, its references after it;

@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 
 from journalfs import door
 from journalfs.engine.buffers import MappedFile
-from journalfs.engine.openwire import OpenWireBatch
+from journalfs.engine.older import OpenWireBatch
 from journalfs.errors import DecodeError, SelectorError
 from journalfs.format.bindings import RoutingType
-from journalfs.format.encoding import nullable_simple_string
+from journalfs.format.primitives import nullable_simple_string
 from journalfs.format.xid import Xid
 from journalfs.ids import QueueId
 from journalfs.older.activemq5 import Content, InDoubt, Messages, Place, Send, Subscribed, Taken

@@ -12,7 +12,7 @@ from typing import Final
 
 from journalfs import door
 from journalfs.damage import Damage
-from journalfs.engine.replay import Row, amq_rows
+from journalfs.engine.older import Row, amq_rows
 from journalfs.older.activemq5 import Place
 
 HEAD_BYTES: Final = 29

@@ -11,16 +11,14 @@ from journalfs.engine.buffers import MappedFile
 from journalfs.engine.pages import PageScan, scan_page
 from journalfs.errors import DecodeError
 from journalfs.format.core_message import CoreHeader, encode_message
-from journalfs.format.encoding import NULL
 from journalfs.format.page_record import NO_TRANSACTION, page_record
-from journalfs.format.primitives import Reader
+from journalfs.format.primitives import NULL, Reader
 from journalfs.format.record_types import BindingType, MessageType
 from journalfs.ids import QueueId
 from journalfs.older.bindings import OldQueue
 from journalfs.older.derived import DerivedStore
-from journalfs.older.hornetq import JournalReading
+from journalfs.older.hornetq import FirstSeen, JournalReading
 from journalfs.older.reading import Source
-from journalfs.older.recovering import FirstSeen
 
 _NOTHING = page_record(
     NO_TRANSACTION,

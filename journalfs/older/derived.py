@@ -21,18 +21,13 @@ import tomli_w
 from journalfs import door
 from journalfs.damage import Damage, name_of
 from journalfs.engine.buffers import MappedFile
-from journalfs.engine.older import Counts, rewrite_journal
-from journalfs.engine.openwire import OpenWireBatch
+from journalfs.engine.older import Counts, OpenWireBatch, rewrite_journal
 from journalfs.engine.scan import Scan
 from journalfs.format import bindings as bound
 from journalfs.format.address_settings import SettingValue
-from journalfs.format.bindings_encode import (
-    encode_address_binding,
-    encode_id_counter,
-    encode_queue_binding,
-)
+from journalfs.format.bindings import encode_address_binding, encode_id_counter, encode_queue_binding
 from journalfs.format.core_message import LARGE_SIZE, CoreHeader, encode_header, encode_message
-from journalfs.format.encoding import nullable_simple_string, simple_string
+from journalfs.format.primitives import nullable_simple_string, simple_string
 from journalfs.format.properties import Code, Property, encode_property
 from journalfs.format.record_bodies import (
     acknowledgement,
@@ -46,7 +41,7 @@ from journalfs.format.record_types import BindingType, MessageType, RecordKind
 from journalfs.format.server_lock import SERVER_LOCK_NAME
 from journalfs.format.xid import Xid
 from journalfs.ids import QueueId, rid_of
-from journalfs.journal.file_sizes import STEPS_BYTES
+from journalfs.journal.directory import STEPS_BYTES
 from journalfs.journal.write_settings import round_up
 
 FILE_BYTES: Final = 64 << 20

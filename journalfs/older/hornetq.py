@@ -7,8 +7,9 @@ deleted stay what they are.
 
 from __future__ import annotations
 
+import json
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -17,24 +18,19 @@ from journalfs import door
 from journalfs.bindings.interpret import Emitted
 from journalfs.damage import name_of
 from journalfs.engine.buffers import MappedFile
-from journalfs.engine.older import (
-    RECOVER,
-    RENAME,
-    UNSCHEDULED,
-    Routes,
-    rewrite_page,
-)
-from journalfs.engine.pages import scan_page
+from journalfs.engine.lines import LineBatch
+from journalfs.engine.older import RECOVER, RENAME, UNSCHEDULED, Routes, rewrite_page
+from journalfs.engine.pages import PageScan, scan_page
 from journalfs.engine.scan import GapKind, Scan, scan_journal
-from journalfs.errors import DecodeError, UnknownVersion
+from journalfs.errors import DecodeError, SelectorError, UnknownVersion
 from journalfs.format.bindings import RoutingType
 from journalfs.format.journal_file import READABLE_VERSIONS
 from journalfs.format.page_folder import ADDRESS_FILE_NAME, decode_address_file, parse_page_name
 from journalfs.format.primitives import Reader
-from journalfs.format.record_types import BindingType
+from journalfs.format.record_types import BindingType, MessageType, RecordKind
 from journalfs.format.server_lock import SERVER_LOCK_NAME
-from journalfs.journal.directory import JournalFile, read_directory
-from journalfs.journal.file_ids import written_rid
+from journalfs.ids import QueueId
+from journalfs.journal.directory import JournalFile, read_directory, written_rid
 from journalfs.limits import ADDRESS_FILE_BYTES_MAX
 from journalfs.older.bindings import (
     ADDRESSES,
@@ -45,14 +41,90 @@ from journalfs.older.bindings import (
     current_filter,
     decode_old_queue,
     decode_old_setting,
+    describe_jms,
     live_records,
     without_prefix,
 )
 from journalfs.older.derived import DerivedStore
-from journalfs.older.jms import describe_jms
 from journalfs.older.reading import Source
-from journalfs.older.recovering import FirstSeen
-from journalfs.older.routing import routes_of
+from journalfs.selector import Selector, compile_selector
+
+# What counts when acknowledged messages are brought back: the first record of each message and reference.
+
+_ADDED = frozenset({RecordKind.ADD, RecordKind.ADD_TX})
+_UPDATED = frozenset({RecordKind.UPDATE, RecordKind.UPDATE_TX})
+_MESSAGES = frozenset({MessageType.MESSAGE, MessageType.LEGACY_MESSAGE, MessageType.LARGE_MESSAGE})
+
+
+class FirstSeen:
+    """Compaction, and a file that is used again, leave a message on the disk more than once."""
+
+    def __init__(self, queues: Collection[QueueId]) -> None:
+        self._queues = queues
+        self._messages: set[int] = set()
+        self._references: set[tuple[int, int]] = set()
+        self.unbound = 0
+        """References to queues that are gone."""
+
+    def keep_first(self, mapped: MappedFile, scan: Scan) -> None:
+        """Pass over records of the scan that say something again, or are about a queue that is gone."""
+        records = scan.pointer.records
+        for index in range(scan.count):
+            record = records[index]
+            if record.kind in _ADDED and record.user_type in _MESSAGES:
+                known = record.record_id in self._messages
+                self._messages.add(record.record_id)
+            elif record.kind in _UPDATED and record.user_type == MessageType.ADD_REFERENCE:
+                known = self._knows(record.record_id, mapped.copy(record.body_offset, record.body_bytes))
+            else:
+                continue
+            if known:
+                record.kind = RecordKind.EVENT
+
+    def _knows(self, message_id: int, body: bytes) -> bool:
+        queue = int.from_bytes(body[:8], "big", signed=True)
+        if queue not in self._queues:
+            self.unbound += 1
+            return True
+        reference = (message_id, queue)
+        known = reference in self._references
+        self._references.add(reference)
+        return known
+
+
+# Which queues a paged message of HornetQ 2.1 goes to: its page says nothing, so filters decide.
+
+PIECE = 1024
+"""Messages whose lines are made at once."""
+
+
+def routes_of(page: PageScan, filters: Mapping[QueueId, str | None]) -> list[list[int]]:
+    """Of each record of a page, the queues whose filter accepts its message. A filter that nobody can read
+    accepts all: twice is better than never.
+    """
+    chosen = {queue: _compiled(text) for queue, text in filters.items()}
+    everyone = [int(queue) for queue, selector in chosen.items() if selector is None]
+    judges = {int(queue): selector for queue, selector in chosen.items() if selector is not None}
+    if not judges:
+        return [list(everyone) for _ in range(page.count)]
+    routes: list[list[int]] = []
+    for start in range(0, page.count, PIECE):
+        indexes = range(start, min(start + PIECE, page.count))
+        made = page.fill_lines(indexes, queue=None, now_ms=0)
+        batch = LineBatch(made.lines, len(indexes), queue=None, keep=made)
+        for index in range(len(indexes)):
+            envelope = json.loads(batch.line(index))
+            accepting = [queue for queue, selector in judges.items() if selector.accepts(envelope)]
+            routes.append(sorted([*everyone, *accepting]))
+    return routes
+
+
+def _compiled(text: str | None) -> Selector | None:
+    try:
+        return compile_selector(current_filter(text) or "") if text else None
+    except SelectorError:
+        return None
+
 
 _DAMAGED_GAPS: Final = {GapKind.ZEROED, GapKind.GARBAGE, GapKind.TORN}
 _EXTENSIONS: Final = ("hq", "amq")

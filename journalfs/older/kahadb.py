@@ -12,8 +12,7 @@ from typing import Final
 
 from journalfs import door
 from journalfs.damage import Damage
-from journalfs.engine.openwire import KAHADB
-from journalfs.engine.replay import Row
+from journalfs.engine.older import KAHADB, Row
 from journalfs.errors import DecodeError
 from journalfs.older.activemq5 import Content, Place, Send, Taken, content_of, read_file
 from journalfs.older.activemq5_store import ContentWriter, Places

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from journalfs import door
 from journalfs.damage import Damage
-from journalfs.engine.replay import Row, kahadb_rows
+from journalfs.engine.older import Row, kahadb_rows
 from journalfs.errors import DecodeError
 from journalfs.older.openwire import Destination, LocalTransaction, Transaction, XaTransaction
 

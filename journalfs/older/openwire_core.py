@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from journalfs import limits
 from journalfs.errors import DecodeError
-from journalfs.format import encoding
+from journalfs.format import primitives as encoding
 from journalfs.format.core_message import GROUP_ID, ROUTING_TYPE, CoreHeader, CoreType
 from journalfs.format.properties import (
     CODES,

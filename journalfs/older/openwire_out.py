@@ -22,8 +22,7 @@ from journalfs.format.core_message import (
     CoreParts,
     CoreType,
 )
-from journalfs.format.encoding import i8, i32, i64
-from journalfs.format.primitives import Reader, decode_utf16
+from journalfs.format.primitives import Reader, decode_utf16, i8, i32, i64
 from journalfs.format.properties import (
     Code,
     Property,

@@ -18,12 +18,14 @@ from journalfs.engine.pages import PageEntry, scan_page
 from journalfs.engine.scan import RecordInfo, Scan, scan_journal
 from journalfs.format import bindings as bound
 from journalfs.format.address_settings import SettingValue, decode_address_setting_json
-from journalfs.format.bindings_encode import encode_id_counter
+from journalfs.format.bindings import encode_id_counter
 from journalfs.format.core_message import split_header
-from journalfs.format.encoding import (
+from journalfs.format.page_folder import ADDRESS_FILE_NAME, decode_address_file
+from journalfs.format.primitives import (
     NULL,
     PRESENT,
     PRESENT_FF,
+    Reader,
     boolean,
     f64,
     i8,
@@ -32,13 +34,13 @@ from journalfs.format.encoding import (
     nullable_simple_string,
     simple_string,
 )
-from journalfs.format.page_folder import ADDRESS_FILE_NAME, decode_address_file
-from journalfs.format.primitives import Reader
 from journalfs.format.record_types import USER_TYPE_NAMES, BindingType, MessageType, RecordKind
 from journalfs.format.server_lock import SERVER_LOCK_NAME
 from journalfs.ids import QueueId
 from journalfs.journal.directory import read_directory
 from journalfs.older.bindings import (
+    BINDINGS,
+    DESTINATION,
     HORNETQ_SETTINGS,
     MARKER_FILTERS,
     QUEUE_PREFIX,
@@ -47,8 +49,7 @@ from journalfs.older.bindings import (
     old_filter,
 )
 from journalfs.older.derived import BINDINGS_FILE_BYTES, JournalFiles, plain_queue
-from journalfs.older.hornetq_records import HornetqRecords, page_record
-from journalfs.older.jms import BINDINGS, DESTINATION
+from journalfs.older.hornetq_log import HornetqRecords, page_record
 
 MARKER_FILTER: Final = "__HQX=-1"
 """Of the queue that stands for a topic: it matches nothing."""

@@ -18,9 +18,7 @@ from pathlib import Path
 
 from journalfs.damage import Damage, FileStamp, name_of
 from journalfs.engine.buffers import MappedFile
-from journalfs.engine.page_listing import page_schedules
-from journalfs.engine.page_queues import PageShare, page_shares
-from journalfs.engine.pages import PageScan, scan_page
+from journalfs.engine.pages import PageScan, PageShare, page_schedules, page_shares, scan_page
 from journalfs.errors import Gone
 from journalfs.format.page_folder import format_page_name
 from journalfs.ids import MessageId, PageNumber, QueueId

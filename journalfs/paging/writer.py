@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from journalfs import door
+from journalfs.engine.message_batch import TextBatch
 from journalfs.engine.page_file import PageFile, PageStore
-from journalfs.engine.page_texts import PageTexts
-from journalfs.engine.text_batch import TextBatch
+from journalfs.engine.pages import PageTexts
 from journalfs.engine.waiting import Turn, checkpoint, offload, unbroken
 from journalfs.errors import JournalfsError, SystemFailure, WriteFailed
 from journalfs.format.page_folder import format_page_name

@@ -13,7 +13,7 @@ from journalfs import door
 from journalfs.config.layout import StoreLayout
 from journalfs.damage import MISSING_FILE, Damage, FileStamp, name_of
 from journalfs.engine.buffers import MappedFile
-from journalfs.engine.page_queues import PageShare
+from journalfs.engine.pages import PageShare
 from journalfs.engine.scan import scan_journal
 from journalfs.engine.state import LiveState
 from journalfs.engine.state_types import Operation
@@ -23,12 +23,11 @@ from journalfs.format.page_folder import format_page_name
 from journalfs.format.record_bodies import PAGE_BEGINNING
 from journalfs.format.record_types import MessageType
 from journalfs.ids import PageNumber, QueueId, rid_of
-from journalfs.journal.contradictions import MISSING_RECORDS
+from journalfs.journal.anomalies import MISSING_RECORDS
 from journalfs.journal.directory import JournalFile, read_directory
 from journalfs.journal.file_gaps import DeletedFiles, Range, missing_ids, told
 from journalfs.journal.hidden import DOUBTFUL_HEADER, POOL_FILES
-from journalfs.journal.loader import JournalLoader
-from journalfs.journal.read_before import holds_prefix
+from journalfs.journal.loader import JournalLoader, holds_prefix
 from journalfs.limits import JOURNAL_HEADER_BYTES
 from journalfs.showing import shown
 from journalfs.store.bindings import read_bindings

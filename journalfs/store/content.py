@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from journalfs.bindings.model import Queue as QueueModel
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import line_prefix
-from journalfs.engine.page_listing import page_listing, page_schedules
-from journalfs.engine.pages import PageScan
+from journalfs.engine.pages import PageScan, page_listing, page_schedules
 from journalfs.engine.state_batch import NOWHERE, file_slots, large_messages, places
 from journalfs.engine.status import CoreRefused, FileTorn
 from journalfs.errors import Gone, StaleView

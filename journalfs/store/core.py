@@ -50,8 +50,7 @@ from journalfs.store.part_numbers import PartNumbers
 from journalfs.store.undecided import undecided_damage, undecided_in
 
 if TYPE_CHECKING:
-    from journalfs.older.places import SourcePlaces
-    from journalfs.older.reading import Description
+    from journalfs.older.reading import Description, SourcePlaces
     from journalfs.store.explaining import Explanations
     from journalfs.store.runs import HeldFile, JournalSegment, Run
     from journalfs.store.settings import KnownSettings
@@ -639,7 +638,7 @@ class Core:
         if self.derived is None or not found:
             return found
         if self._places is None:
-            from journalfs.older.places import SourcePlaces  # noqa: PLC0415 - seldom needed
+            from journalfs.older.reading import SourcePlaces  # noqa: PLC0415 - seldom needed
 
             self._places = SourcePlaces(self.derived, self.layout)
         return map(self._places.told, found)

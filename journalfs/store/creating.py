@@ -23,8 +23,7 @@ from journalfs.config.setting_names import Value
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.links import write_durably
 from journalfs.errors import StoreNotKept, SystemFailure, WrongCall
-from journalfs.format.bindings import RoutingType
-from journalfs.format.bindings_encode import encode_address_binding, encode_queue_binding
+from journalfs.format.bindings import RoutingType, encode_address_binding, encode_queue_binding
 from journalfs.format.record_types import BindingType
 from journalfs.ids import RecordId
 from journalfs.journal.writer import JournalWriter

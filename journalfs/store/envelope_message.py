@@ -11,7 +11,8 @@ import msgspec
 from journalfs.engine.inflated import inflate_bytes
 from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_PERSISTER, LineBatch
 from journalfs.errors import BadEnvelope, DecodeError
-from journalfs.format import core_message, encoding
+from journalfs.format import core_message
+from journalfs.format import primitives as encoding
 from journalfs.format.core_message import CoreType
 from journalfs.format.properties import Code, Property, encode_properties, encode_stream_value
 from journalfs.format.record_types import MessageType

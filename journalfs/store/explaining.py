@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from journalfs.engine.state_explain import QueueShare, other_records, queue_shares, transaction_shares
+from journalfs.engine.state import QueueShare, other_records, queue_shares, transaction_shares
 from journalfs.engine.waiting import Slices
 from journalfs.errors import SystemFailure
 from journalfs.format.record_types import user_type_name
 from journalfs.ids import QueueId
-from journalfs.journal.account import JournalAccount
 from journalfs.journal.directory import JournalFile, read_directory
-from journalfs.journal.reports import FileReport
+from journalfs.journal.reports import FileReport, JournalAccount
 from journalfs.showing import shown
 from journalfs.store.api import VirtualDirectory, VirtualFile
 from journalfs.store.opened import OpenStore

@@ -17,17 +17,16 @@ from msgspec.structs import replace
 
 from journalfs.damage import Damage, FileStamp
 from journalfs.engine.ledger import Ledger
-from journalfs.engine.page_queues import PageShare
+from journalfs.engine.pages import PageShare
 from journalfs.engine.scan import Gap
 from journalfs.engine.state import LiveState
 from journalfs.engine.state_batch import lies_within
 from journalfs.ids import FileId, MessageId, PageNumber, QueueId
 from journalfs.journal.directory import JournalFile, read_directory
 from journalfs.journal.files import ReadFile
-from journalfs.journal.left_off import LeftFile, LeftOff
-from journalfs.journal.loader import JournalLoader
+from journalfs.journal.loader import JournalLoader, holds_prefix
+from journalfs.journal.opening import LeftFile, LeftOff
 from journalfs.journal.pool import WriteFile
-from journalfs.journal.read_before import holds_prefix
 from journalfs.large.inflated import Inflated
 from journalfs.limits import INDEX_FILE_SLOTS_MAX, JOURNAL_HEADER_BYTES
 from journalfs.paging.address import PagedAddress, PageSummary

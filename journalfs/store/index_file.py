@@ -15,7 +15,7 @@ from typing import BinaryIO, TypeVar
 import msgspec
 
 from journalfs import door, ownership
-from journalfs.engine.checksum import crc32c
+from journalfs.engine.checksums import crc32c
 from journalfs.errors import IndexUnusable
 
 MAGIC = b"JFSINDX1"

@@ -16,7 +16,7 @@ from journalfs.config.layout import StoreLayout
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend, open_backend
 from journalfs.errors import ConfigError, SystemFailure
-from journalfs.journal.file_sizes import as_made
+from journalfs.journal.directory import as_made
 from journalfs.journal.retention import Retention, RetentionLimits
 from journalfs.journal.write_settings import WriteSettings
 

@@ -17,8 +17,8 @@ from journalfs.engine.status import CoreRefused
 from journalfs.errors import IndexUnusable, OlderStore
 from journalfs.format.record_types import MessageType
 from journalfs.ids import QueueId
-from journalfs.journal.left_off import LeftOff
 from journalfs.journal.loader import JournalLoader, PollResult
+from journalfs.journal.opening import LeftOff
 from journalfs.large.directory import LargeDirectory
 from journalfs.large.inflated import InflatedBodies
 from journalfs.older import derived_from

@@ -14,7 +14,8 @@ from typing import Final, Self, TypeAlias, overload
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_PERSISTER, LineBatch
 from journalfs.engine.publish import Stretches, TextBodies
-from journalfs.format import core_message, encoding
+from journalfs.format import core_message
+from journalfs.format import primitives as encoding
 from journalfs.format.bindings import RoutingType
 from journalfs.format.core_message import CoreHeader, CoreType
 from journalfs.format.primitives import Reader

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from journalfs import door
 from journalfs.clock import Clock
-from journalfs.engine.checksum import crc32c
+from journalfs.engine.checksums import crc32c
 from journalfs.limits import PART_NUMBER_MAX, PART_NUMBERS_TAKEN
 
 MAGIC = b"JFSPART2"

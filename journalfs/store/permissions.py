@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from journalfs import door
-from journalfs.engine.checksum import crc32c
+from journalfs.engine.checksums import crc32c
 from journalfs.limits import PERMISSIONS_BYTES_MAX
 from journalfs.store.api import OWNER_ALONE, Permissions
 from journalfs.store.index_file import FOLDER

@@ -21,7 +21,7 @@ from journalfs.clock import Clock, StoppedClock
 from journalfs.config.layout import JOURNAL_EXTENSION, StoreLayout
 from journalfs.engine.lines import SOURCE_CORE_LARGE
 from journalfs.format import amqp_message
-from journalfs.format.bindings_encode import encode_queue_binding
+from journalfs.format.bindings import encode_queue_binding
 from journalfs.format.large_file import format_large_name
 from journalfs.format.record_types import BindingType, MessageType, RecordKind
 from journalfs.ids import MessageId, QueueId

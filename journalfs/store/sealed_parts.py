@@ -24,7 +24,7 @@ from typing import Final, TypeAlias
 
 from journalfs import door
 from journalfs.damage import FileStamp
-from journalfs.engine.checksum import crc32c
+from journalfs.engine.checksums import crc32c
 from journalfs.ids import PageNumber, QueueId
 from journalfs.limits import PART_NUMBER_MAX, SEALED_PARTS_BYTES
 from journalfs.store.page_parts import PagePart

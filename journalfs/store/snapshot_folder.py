@@ -23,7 +23,7 @@ import msgspec
 from journalfs import door
 from journalfs.config.layout import StoreLayout, locate_store
 from journalfs.damage import MISSING_FILE, Damage, name_of
-from journalfs.engine.checksum import crc32c
+from journalfs.engine.checksums import crc32c
 from journalfs.errors import Damaged, JournalfsError, WrongCall
 from journalfs.format.journal_file import read_header
 from journalfs.ids import FileId

@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from journalfs.engine.checksum import crc32c
+from journalfs.engine.checksums import crc32c
 from journalfs.engine.lines import LineBatch
 from journalfs.store import open_store
 from tests.frozen import FILE_STORES, OLDER_STORES, unpack

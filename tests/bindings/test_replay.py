@@ -8,7 +8,6 @@ import pytest
 
 from journalfs.bindings.model import BindingsState
 from journalfs.bindings.replay import BindingsReplay
-from journalfs.bindings.settings import queue_settings
 from journalfs.format.record_types import BindingType, RecordKind
 from journalfs.ids import QueueId
 from tests.bindings.replaying import replay_bindings
@@ -335,12 +334,3 @@ def test_replay_may_be_fed_piece_by_piece() -> None:
     for record in ORDERS:
         replay.apply(record, record.body)
     assert set(replay.finish().addresses) == {"orders"}
-
-
-def test_queue_settings_use_the_names_of_the_configuration() -> None:
-    state = replayed([*ORDERS, add(3, BindingType.QUEUE_BINDING, queue("q", routing=1))])
-    settings = dict(queue_settings(state.queues[QueueId(3)]))
-    assert settings["routing-type"] == "ANYCAST"
-    assert settings["max-consumers"] == -1
-    assert settings["filter"] is None
-    assert settings["paused"] is False

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from journalfs.bindings.lost import lost_queue
 from journalfs.config.core_settings import CORE_BY_NAME, CORE_SETTINGS, ConfiguredValue, value_in_force
 from journalfs.config.setting_names import ADDRESS_SETTINGS, BY_NAME, NO_EFFECT, SettingDefinition
 from journalfs.ids import QueueId
+from journalfs.store.lost_bindings import lost_queue
 from journalfs.store.settings import queue_settings
 from journalfs.store.write.administering import QUEUE_NO_EFFECT, QUEUE_SETTINGS
 from tests.config.shown_by import SHOWN_BY

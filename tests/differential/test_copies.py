@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from journalfs.engine.copy_batch import NOTES_MADE, NOTES_TAKEN, CopyBatch, CopyFields
 from journalfs.engine.ledger import Ledger
 from journalfs.engine.lines import SOURCE_PERSISTER, LineBatch
+from journalfs.engine.message_batch import NOTES_MADE, NOTES_TAKEN, CopyBatch, CopyFields
 from journalfs.engine.stage import NO_ROOM, STAGED, Stage
 from journalfs.engine.status import CoreRefused, check
 from journalfs.errors import DecodeError
-from journalfs.format import core_message, encoding, record_bodies
+from journalfs.format import core_message, record_bodies
+from journalfs.format import primitives as encoding
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import QueueId
 from journalfs.store.outgoing import Outgoing, address_field

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from journalfs.engine.buffers import MappedFile
-from journalfs.engine.encoded import PIECE_BYTES, encoded_lines
+from journalfs.engine.recordview import PIECE_BYTES, encoded_lines
 from journalfs.engine.scan import scan_journal
 from journalfs.engine.stage import NewRecord, encode
 from journalfs.format.record_types import RecordKind

@@ -11,8 +11,7 @@ import pytest
 
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import line_prefix
-from journalfs.engine.page_queues import page_shares
-from journalfs.engine.pages import PageScan, scan_page
+from journalfs.engine.pages import PageScan, page_shares, scan_page
 from journalfs.engine.recordview import PageView
 from tests.differential.encode_messages import (
     amqp_message,

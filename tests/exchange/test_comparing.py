@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from journalfs.errors import SystemFailure
-from journalfs.exchange import long_lines, sorting
+from journalfs.exchange import comparing as long_lines
+from journalfs.exchange import sorting
 from journalfs.exchange.sorting import in_order
 from tests.kinds import first_is_quick
 from tests.mounting import JOURNALFS, MountedStore, journalfs, mounted, mounted_for_writing

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from journalfs.errors import DecodeError
 from journalfs.format import bindings
 from journalfs.format.address_settings import decode_address_setting, decode_address_setting_json
-from journalfs.format.bridges import decode_bridge
+from journalfs.format.bindings import decode_bridge
 from journalfs.format.record_types import kind_name, user_type_name
 from tests.format import encode
 from tests.format.encode import boolean, f64, i8, i16, i32, i64, nullable, simple_string, string

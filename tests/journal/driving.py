@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from journalfs.clock import FakeClock
+from journalfs.engine.message_batch import TextBatch, TextFields
 from journalfs.engine.stage import NO_ROOM, StagedRecord
 from journalfs.engine.tail import UNLIMITED, Tail, TailWay
-from journalfs.engine.text_batch import TextBatch, TextFields
 from journalfs.errors import JournalfsError
 from journalfs.format.record_types import RecordKind
 from journalfs.ids import RecordId, TxId

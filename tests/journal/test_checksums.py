@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from journalfs.clock import FakeClock
 from journalfs.damage import Damage
-from journalfs.engine.checksum import crc32c
+from journalfs.engine.checksums import crc32c
 from journalfs.engine.state import LiveState
 from journalfs.errors import Damaged
 from journalfs.ids import RecordId, TxId

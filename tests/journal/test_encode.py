@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from journalfs.engine.backend import scan_view
 from journalfs.engine.copying import RecordCopier
-from journalfs.engine.rescan import scan_view
 from journalfs.engine.stage import NewRecord, encode, record_bytes
 from journalfs.format.record_types import RecordKind
 from journalfs.journal.compaction import encode_control_file

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from journalfs.clock import FakeClock
 from journalfs.ids import RecordId, TxId
-from journalfs.journal.compaction import Compaction
-from journalfs.journal.file_sizes import missing_bytes
-from journalfs.journal.tight import Rewritable, Room, best_plan, output_size
+from journalfs.journal.compaction import Compaction, Rewritable, Room, best_plan, output_size
+from journalfs.journal.directory import missing_bytes
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter
 from tests.journal.driving import SMALL, Driver, read_back, settings_for

@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
 
 from journalfs.clock import FakeClock
-from journalfs.engine.gathering import IN_VAIN_MIN, LEFT_OUT_MAX
+from journalfs.engine.committer import IN_VAIN_MIN, LEFT_OUT_MAX
 from journalfs.errors import NoSpace, ReadOnlyStore, RecordRefused, RecordTooLarge, WriteFailed
 from journalfs.ids import FileId, RecordId, TxId
 from journalfs.journal.pool import FilePool, encode_header

@@ -12,7 +12,7 @@ import pytest
 
 from journalfs.config.layout import locate_store
 from journalfs.config.older import forced
-from journalfs.engine.openwire import OpenWireBatch
+from journalfs.engine.older import OpenWireBatch
 from journalfs.errors import OlderStore
 from journalfs.older import amq_log, kahadb_log
 from journalfs.older.derived import DerivedStore

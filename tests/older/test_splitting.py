@@ -9,9 +9,8 @@ import pytest
 
 from journalfs.config.older import forced
 from journalfs.engine.state_types import AnomalyKind
-from journalfs.older.adapters import adapter_for
 from journalfs.older.derived import DerivedStore
-from journalfs.older.reading import source_of
+from journalfs.older.reading import adapter_for, source_of
 from journalfs.store import open_store
 from journalfs.store.store import JournalStore
 from tests.frozen import PristineStores

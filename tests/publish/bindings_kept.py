@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from journalfs.format.bindings import (
     PERMISSIONS,
+    Bridge,
     Connector,
     Divert,
     Group,
@@ -13,8 +14,7 @@ from journalfs.format.bindings import (
     Transformer,
     User,
 )
-from journalfs.format.bridges import Bridge
-from journalfs.format.encoding import (
+from journalfs.format.primitives import (
     PRESENT_FF,
     boolean,
     f64,

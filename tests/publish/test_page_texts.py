@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from journalfs.engine.page_file import PageStore
-from journalfs.engine.page_texts import PageTexts
+from journalfs.engine.pages import PageTexts
 from journalfs.engine.publish import Stretches
 from journalfs.format.page_record import NO_TRANSACTION, page_record
 from journalfs.ids import PageNumber, QueueId

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from journalfs.format import bindings, bindings_encode, encoding, record_bodies
+from journalfs.format import bindings, record_bodies
+from journalfs.format import bindings as bindings_encode
+from journalfs.format import primitives as encoding
 from journalfs.format.address_settings import StoredAddressSetting, decode_address_setting_json
-from journalfs.format.bridges import Bridge, decode_bridge
+from journalfs.format.bindings import Bridge, decode_bridge
 from journalfs.format.primitives import Reader
 from journalfs.format.xid import Xid, decode_xid, read_xid
 from journalfs.store.outgoing import UserIds

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from journalfs.engine.ledger import Ledger
+from journalfs.engine.message_batch import TOO_LONG, TextBatch, TextFields
 from journalfs.engine.publish import LineSplitter, Stretches
 from journalfs.engine.stage import NO_ROOM, STAGED, Stage
-from journalfs.engine.text_batch import TOO_LONG, TextBatch, TextFields
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import QueueId

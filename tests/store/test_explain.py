@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from journalfs.engine.waiting import Slices
-from journalfs.journal import account
+from journalfs.journal import reports as account
 from journalfs.journal.reports import file_reports
 from journalfs.store import open_store
 from journalfs.store.api import VirtualDirectory, VirtualFile

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from journalfs.engine.checksum import crc32c
+from journalfs.engine.checksums import crc32c
 from journalfs.engine.status import CoreRefused
 from journalfs.store.index_file import index_path
 from journalfs.store.store import JournalStore

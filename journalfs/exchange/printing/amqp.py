@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from journalfs.errors import DecodeError
 from journalfs.exchange.printing import java
-from journalfs.exchange.printing.properties import properties_text
+from journalfs.exchange.printing.java import properties_text
 from journalfs.format.amqp_message import Section, SectionCode, split_large, split_sections, split_standard
 from journalfs.format.amqp_types import NULL, items_of, skip
 from journalfs.format.primitives import Reader

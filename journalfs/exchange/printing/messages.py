@@ -5,7 +5,7 @@ from __future__ import annotations
 from journalfs.errors import DecodeError
 from journalfs.exchange.printing import java
 from journalfs.exchange.printing.amqp import Described, describe_amqp, describe_large_amqp
-from journalfs.exchange.printing.properties import properties_text
+from journalfs.exchange.printing.java import properties_text
 from journalfs.format import amqp_message, core_message
 from journalfs.format.core_message import CoreParts, split_header, split_message
 from journalfs.format.primitives import Reader, broker_uuid

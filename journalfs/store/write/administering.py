@@ -18,11 +18,11 @@ import msgspec
 from journalfs.bindings.model import Address, BindingsState, Queue
 from journalfs.clock import Clock
 from journalfs.config.in_force import ORIGIN_DEFAULT, SettingsInForce
+from journalfs.config.journalfs_toml import NoToml, load_toml
 from journalfs.config.setting_names import ADDRESS_SETTINGS, NO_EFFECT, Kind, Value, parse_value
-from journalfs.config.toml_text import NoToml, load_toml
 from journalfs.errors import JournalfsError, NameTaken, NoSuchName, SettingFixed, SettingRefused, WrongCall
+from journalfs.format import bindings as encode
 from journalfs.format import bindings as records
-from journalfs.format import bindings_encode as encode
 from journalfs.format.address_settings import StoredAddressSetting
 from journalfs.format.bindings import AddressBinding, QueueBinding, RoutingType
 from journalfs.format.record_types import BindingType

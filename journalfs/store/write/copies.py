@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import ClassVar, Final
 
-from journalfs.engine.copy_batch import NOTES_KEPT, NOTES_MADE, NOTES_TAKEN, CopyBatch
+from journalfs.engine.message_batch import NOTES_KEPT, NOTES_MADE, NOTES_TAKEN, CopyBatch
 from journalfs.engine.state_batch import NOWHERE, Places, message_ids, places
 from journalfs.engine.waiting import unbroken
 from journalfs.errors import WriteFailed

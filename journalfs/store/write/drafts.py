@@ -22,7 +22,7 @@ import msgspec
 
 from journalfs import door
 from journalfs.engine.links import append, write_durably
-from journalfs.engine.page_listing import page_schedules
+from journalfs.engine.pages import page_schedules
 from journalfs.engine.state_batch import places
 from journalfs.engine.waiting import Turn, offload, unbroken
 from journalfs.errors import JournalfsError, MessagesGone, NameTaken, NoSuchName, SystemFailure, WrongCall

@@ -17,7 +17,7 @@ from journalfs.errors import JournalfsError, ReadOnlyStore
 from journalfs.format.record_types import BindingType
 from journalfs.ids import RecordId, TxId
 from journalfs.journal.kept_damage import KeptDamage
-from journalfs.journal.left_off import LeftOff
+from journalfs.journal.opening import LeftOff
 from journalfs.journal.record_log import Position
 from journalfs.journal.retention import Retention
 from journalfs.journal.write_settings import WriteSettings

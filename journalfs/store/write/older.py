@@ -34,13 +34,10 @@ from journalfs.large.flushed import FlushedFolder
 from journalfs.large.writing import BodyWriter
 from journalfs.older import openwire_out as out
 from journalfs.older.activemq5 import Place
-from journalfs.older.adapters import adapter_for
 from journalfs.older.amq import AmqContent, log_folder, read_content, replayed, write_content
-from journalfs.older.amq_append import AmqLog, Held, Known, NoBindings, Target
-from journalfs.older.amq_data import mark_unclosed, open_logs
-from journalfs.older.amq_difference import difference, forget_unsubscribed
+from journalfs.older.amq_append import AmqLog, Held, Known, NoBindings, Target, amq_settings
+from journalfs.older.amq_data import difference, forget_unsubscribed, mark_unclosed, open_logs
 from journalfs.older.amq_log import log_files
-from journalfs.older.amq_settings import amq_settings
 from journalfs.older.derived import DerivedStore
 from journalfs.older.hornetq_log import (
     HornetqBindings,
@@ -51,7 +48,15 @@ from journalfs.older.hornetq_log import (
     open_writer,
 )
 from journalfs.older.openwire import Destination
-from journalfs.older.reading import Source, deriving, keep, make_derived, remove_derived, source_of
+from journalfs.older.reading import (
+    Source,
+    adapter_for,
+    deriving,
+    keep,
+    make_derived,
+    remove_derived,
+    source_of,
+)
 from journalfs.store.api import QueuePath
 from journalfs.store.core import Core
 from journalfs.store.journals import message_journal

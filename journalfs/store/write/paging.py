@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from journalfs.config.in_force import SettingsInForce
+from journalfs.engine.message_batch import TextBatch
 from journalfs.engine.page_file import PageStore
-from journalfs.engine.page_texts import PageTexts
-from journalfs.engine.text_batch import TextBatch
+from journalfs.engine.pages import PageTexts
 from journalfs.engine.waiting import Turn, checkpoint, offload
 from journalfs.errors import SystemFailure
 from journalfs.format import record_bodies

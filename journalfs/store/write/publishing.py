@@ -14,12 +14,12 @@ from typing import TypeAlias
 import trio
 
 from journalfs.clock import Clock
-from journalfs.engine.copy_batch import CopyBatch, CopyFields
+from journalfs.engine.message_batch import CopyBatch, CopyFields, TextBatch, TextFields
 from journalfs.engine.stage import record_bytes
-from journalfs.engine.text_batch import TextBatch, TextFields
 from journalfs.engine.waiting import Turn, offload, unbroken
 from journalfs.errors import JournalfsError, SystemFailure, WriteFailed
-from journalfs.format import encoding, record_bodies
+from journalfs.format import primitives as encoding
+from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, QueueId, RecordId, TxId
 from journalfs.journal.record_log import Position

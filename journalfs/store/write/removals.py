@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from journalfs.bindings.model import Queue
 from journalfs.clock import Clock
-from journalfs.engine.record_places import PLACE_BYTES, RecordPlaces, one_place
+from journalfs.engine.state_batch import PLACE_BYTES, RecordPlaces, one_place
 from journalfs.engine.waiting import checkpoint
 from journalfs.ids import FileId, MessageId, PageNumber
 from journalfs.store.api import REMOVER, QueuePath

@@ -17,7 +17,7 @@ from operator import attrgetter
 from typing import Final, TypeAlias
 
 from journalfs import door
-from journalfs.engine.id_set import IdSet
+from journalfs.engine.id_batch import IdSet
 from journalfs.engine.stage import record_bytes
 from journalfs.engine.state_batch import NOWHERE, UNREFERENCED_LARGE, message_ids, places, unreferenced
 from journalfs.errors import HeldByReaders, JournalfsError, RecordRefused

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from journalfs import door
 from journalfs.damage import Damage
-from journalfs.engine.place import CUT_SHORT, TAKEN_AWAY
+from journalfs.engine.links import CUT_SHORT, TAKEN_AWAY
 from journalfs.engine.waiting import Slices, Turn, unbroken
 from journalfs.errors import JournalfsError, OutOfResources, StoreAway
 from journalfs.ids import FileId

@@ -10,7 +10,7 @@ from journalfs.config.in_force import SettingsInForce
 from journalfs.config.setting_names import BY_NAME
 from journalfs.errors import WrongCall
 from journalfs.format.address_settings import StoredAddressSetting
-from journalfs.format.bindings_encode import encode_address_setting_json
+from journalfs.format.bindings import encode_address_setting_json
 from journalfs.format.record_types import BindingType
 from journalfs.ids import RecordId
 from journalfs.sources import kind_of

@@ -11,7 +11,7 @@ import pytest
 from journalfs.errors import AddressFull, Damaged
 from journalfs.format import record_bodies
 from journalfs.format.core_message import CoreHeader, CoreType, encode_message
-from journalfs.format.encoding import nullable_simple_string
+from journalfs.format.primitives import nullable_simple_string
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, RecordId
 from journalfs.store.write.copies import TOGETHER_MAX
