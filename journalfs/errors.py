@@ -266,10 +266,10 @@ class WriteFailed(JournalfsError, identifier="write-failed", exit_code=EXIT_SYST
     """
 
     def __init__(self, file: Path | str, reason: str, *, system_errno: int) -> None:
-        super().__init__(
-            f"{file}: writing failed: {reason}; the store takes no changes until it is mounted again, "
-            "see to the disk first"
-        )
+        advice = "the store takes no changes until it is mounted again"
+        # Where no disk failed, the reason says whose fault it was.
+        of_disk = f"{file}: writing failed: {reason}; {advice}, see to the disk first"
+        super().__init__(of_disk if system_errno else f"{reason}; {advice}")
         self.file = str(file)
         self.system_errno = system_errno
 

@@ -74,6 +74,9 @@ RETRY_S: Final = 0.2
 _PASSING: Final = (OperationalError, InterfaceError, InternalError, PoolTimeout)
 """A database that restarts, refuses, is full or a standby, or broke a deadlock may take it the next time."""
 
+_OF_TABLES: Final = re.compile(r"no such table|has no column|unknown column", re.IGNORECASE)
+"""What SQLite and MySQL say of them as if it passed."""
+
 _FULL: Final = re.compile(r"is full|disk full|no space left|quota exceeded", re.IGNORECASE)
 
 _ONE_MOMENT: Final = {"oracle": "SERIALIZABLE", DERBY: "SERIALIZABLE"}
@@ -178,7 +181,7 @@ class Database:
                 return
             except SQLAlchemyError as error:
                 failure = self.failure(error, doing)
-                if not isinstance(error, _PASSING):
+                if not isinstance(error, _PASSING) or _OF_TABLES.search(str(failure)):
                     raise failure from error
                 if time.monotonic() > deadline_s:
                     full = failure.system_errno == errno.ENOSPC
@@ -422,7 +425,7 @@ def _engine(settings: DatabaseSettings, *, makes: bool) -> Engine:
 
         bound(engine, milliseconds / 1000)
     if engine.dialect.name == "sqlite":
-        event.listen(engine, "connect", _sqlite_durable)
+        event.listen(engine, "connect", _sqlite_connected)
         event.listen(engine, "begin", _sqlite_begin)
     return engine
 
@@ -463,16 +466,32 @@ def _tried_when_idle(engine: Engine) -> None:
     event.listen(engine, "checkout", taken)
 
 
-def _sqlite_durable(connection: Any, _: object) -> None:
+def _sqlite_connected(connection: Any, record: Any) -> None:
     """What a COMMIT of SQLite wrote is on the disk."""
     connection.isolation_level = None  # transactions begin where `_sqlite_begin` says, and not behind reads
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=FULL")
+    path = cursor.execute("PRAGMA database_list").fetchone()[2]
     cursor.close()
+    record.info["file"] = path, _file_id(path)
 
 
 def _sqlite_begin(connection: Connection) -> None:
-    """What looks at the lease and then writes is alone from the look on."""
+    """What looks at the lease and then writes is alone from the look on. Raises `SystemFailure` where nobody
+    would find what is written.
+    """
     reads = connection.get_execution_options().get(READS)
+    path, file_id = connection.info["file"]
+    if not reads and _file_id(path) != file_id:
+        reason = "this file was removed, or another is in its place"
+        raise SystemFailure(f"{path}: {reason}", system_errno=errno.EIO)
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+
+def _file_id(path: str) -> tuple[int, int] | None:
+    try:
+        found = door.status(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

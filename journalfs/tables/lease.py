@@ -190,8 +190,7 @@ class Lease:
 
     def is_lost(self) -> LeaseLost:
         return LeaseLost(
-            f"{self.database.settings.shown}: the lease ran out, and the store may have another owner; "
-            "mount it again"
+            f"{self.database.settings.shown}: the lease ran out, and the store may have another owner"
         )
 
     def ask_in_postgresql(self) -> str:

@@ -8,6 +8,7 @@ ROLLBACK those of its transaction (docs/format/jdbc.md).
 
 from __future__ import annotations
 
+import errno
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from sqlalchemy import Connection, Table, bindparam, delete, func, insert
 from sqlalchemy import select as selected
 
 from journalfs.engine.stage import StagedRecord
+from journalfs.errors import SystemFailure
 from journalfs.format.record_types import RecordKind
 from journalfs.tables.database import Database
 from journalfs.tables.lease import Lease
@@ -66,6 +68,10 @@ class TableLog:
         self._one_statement = OneStatement(table, lease) if database.dialect == "postgresql" else None
         self._under_way: _Changes | None = None
         """What was given and is not known to be committed."""
+        self._last: _Changes | None = None
+        """What was committed last: each connection is asked for it once. A server that another one stands in
+        for may lack it.
+        """
         self._deletes: defaultdict[int, list[int]] = defaultdict(list)
         """What each open transaction deletes."""
         self._records_of: defaultdict[int, set[int]] = defaultdict(set)
@@ -76,6 +82,7 @@ class TableLog:
         c = table.c
         self._insert = insert(table)
         self._delete_ids = delete(table).where(c.id.in_(bindparam("ids", expanding=True)))
+        self._any_of_ids = selected(c.seq).where(c.id.in_(bindparam("ids", expanding=True))).limit(1)
         self._delete_txs = delete(table).where(c.txid.in_(bindparam("ids", expanding=True)), c.txid > 0)
 
     def load(self) -> None:
@@ -107,11 +114,13 @@ class TableLog:
         changes = self._under_way = self._under_way or self._changes(records)
         if changes.rows or changes.deleted or changes.ended:
             self._insist(changes, again=again)
+            self._last = changes
         self._under_way = None
 
     def _insist(self, changes: _Changes, *, again: bool) -> None:
         def work(connection: Connection, tried: bool) -> None:
             self.lease.was_away |= again or tried
+            self._refuse_older(connection, changes)
             if self._one_statement is not None and not (again or tried):
                 self._one_statement.execute(connection, changes.rows, changes.deleted, changes.ended)
                 return
@@ -127,14 +136,32 @@ class TableLog:
         """The same within a transaction that somebody else commits."""
         self._apply(connection, self._changes(records))
 
+    def _refuse_older(self, connection: Connection, changes: _Changes) -> None:
+        """Raise `SystemFailure` where a connection leads to a database without what was committed last."""
+        asked = connection.info.setdefault("asked", set())
+        if self._last is None or self.table.name in asked:
+            return
+        # What is to be committed may be so already, and take away what was committed before.
+        last = _Changes(self._last.rows, changes.deleted, changes.ended).without_what_goes()
+        gone = [] if last.rows else self._last.deleted[:DELETED_AT_ONCE]
+        if (last.rows and not self._is_there(connection, last)) or (
+            gone and connection.execute(self._any_of_ids, {"ids": gone}).first() is not None
+        ):
+            raise SystemFailure(
+                f"{self.database.settings.shown}: it lacks what was committed to {self.table.name}: it is an "
+                "older copy, or others changed it",
+                system_errno=errno.EIO,
+            )
+        asked.add(self.table.name)
+
     def _is_there(self, connection: Connection, changes: _Changes) -> bool:
         """Whether a flush is committed: its last row says so. One that only deletes does so again."""
         if not changes.rows:
             return False
-        seq = changes.rows[-1]["seq"]
-        return (
-            connection.execute(selected(self.table.c.seq).where(self.table.c.seq == seq)).first() is not None
-        )
+        last, c = changes.rows[-1], self.table.c
+        # A broker that was stopped may have given the number as well.
+        asked = selected(c.seq).where(c.seq == last["seq"], c.id == last["id"], c.txid == last["txid"])
+        return connection.execute(asked).first() is not None
 
     def _changes(self, records: Iterable[StagedRecord]) -> _Changes:
         changes = _Changes([], [], [])

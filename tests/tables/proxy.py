@@ -26,8 +26,10 @@ class Proxy:
         self._to = port
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._server.getsockname()[1])
+        self.delay_s = 0.0
+        """How much later each answer comes."""
         self._armed: tuple[bytes, Loses, bool] | None = None
-        self._lost = threading.Event()
+        self._lost, self._never = threading.Event(), threading.Event()
         self._sockets: list[socket.socket] = []
 
     def lose(self, what: Loses, near: bytes, *, silently: bool) -> None:
@@ -83,6 +85,7 @@ class Proxy:
         with suppress(OSError):
             while piece := server.recv(PIECE_BYTES):
                 if not fate:
+                    self._never.wait(self.delay_s)
                     client.sendall(piece)
                 elif fate[0][0] is Loses.THE_ANSWER and not self._lost.is_set():
                     self._end(client, server, silently=fate[0][1])

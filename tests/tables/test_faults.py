@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import trio
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
-from journalfs.errors import StoreAway
+from journalfs.errors import ReadOnlyStore, StoreAway, WriteFailed
 from journalfs.store.write.store import WritingStore
 from journalfs.tables.database import Database
 from tests.broker.polling import eventually
@@ -181,6 +182,25 @@ class Fault:
         self._rival = database.engine.connect()
         self._rival.execute(text("UPDATE node_manager_store SET state = state"))
 
+    def lock_table(self) -> None:
+        """Of the journal, and not of the lease."""
+        database = Database(settings_of(self.url))
+        self._rival = database.engine.connect()
+        of_mysql = database.dialect == "mysql"
+        self._rival.execute(text("LOCK TABLES messages WRITE" if of_mysql else "LOCK TABLE messages"))
+
+    def lock_table_ends(self) -> None:
+        if self.url.startswith("mysql"):
+            assert self._rival is not None
+            self._rival.execute(text("UNLOCK TABLES"))
+        self.lock_ends()
+
+    def refuse_login(self) -> None:
+        self.in_postgres("ALTER ROLE mortal NOLOGIN", OTHERS)
+
+    def refuse_login_ends(self) -> None:
+        self.in_postgres("ALTER ROLE mortal LOGIN")
+
     def lock_ends(self) -> None:
         assert self._rival is not None
         self._rival.rollback()
@@ -198,6 +218,8 @@ class Fault:
         pytest.param("drop", "postgresql", False, marks=LONG),
         pytest.param("refuse", "postgresql", True, marks=LONG),
         pytest.param("stand_by", "postgresql", True, marks=LONG),
+        pytest.param("refuse_login", "postgresql", True, marks=LONG),
+        *(pytest.param("lock_table", kind, True, marks=LONG) for kind in ("postgresql", "mysql")),
         *(pytest.param("lock", kind, True, marks=LONG) for kind in ("sqlite", "postgresql", "mysql")),
     ],
 )
@@ -210,9 +232,132 @@ def test_a_store_goes_on_when_its_database_is_back(
         server = request.getfixturevalue(SERVERS[kind])
         url = server.make(f"wrong_{fault}")
     wrong = Fault(server, url)
+    if fault == "refuse_login":
+        wrong.in_postgres("CREATE ROLE mortal LOGIN", "ALTER DATABASE {name} OWNER TO mortal")
+        url = url.replace("artemis@", "mortal@")
     folder = instance_at(tmp_path, url, network_timeout=NETWORK_TIMEOUT_MS)
     begin, end = getattr(wrong, fault), getattr(wrong, f"{fault}_ends", lambda: None)
     goes_on_after(folder, begin, end, tells=errno.EIO if tells else None)
+
+
+@pytest.mark.rule("S-247")
+@LONG
+def test_a_server_that_restarts_before_a_commit_gets_it_again(maria: Server, tmp_path: Path) -> None:
+    url = maria.make("restarted")
+    with Proxy(maria.port) as proxy:
+        folder = instance_at(
+            tmp_path, re.sub(r":\d+/", f":{proxy.port}/", url), network_timeout=NETWORK_TIMEOUT_MS
+        )
+
+        def restart() -> None:
+            assert proxy.has_lost()
+            maria.kill()
+            maria.restart()
+
+        lost = partial(proxy.lose, Loses.THE_QUESTION, b"COMMIT", silently=True)
+        goes_on_after(folder, lost, restart, tells=errno.EIO)
+
+
+@pytest.mark.rule("S-224")
+@LONG
+@pytest.mark.parametrize(("delay_s", "tells"), [(0.2, None), (3.0, errno.EIO)])
+def test_a_slow_database_is_waited_for(
+    postgres: Server, tmp_path: Path, delay_s: float, tells: int | None
+) -> None:
+    url = postgres.make(f"slow{delay_s:.0f}")
+    with Proxy(postgres.port) as proxy:
+        folder = instance_at(
+            tmp_path, re.sub(r":\d+/", f":{proxy.port}/", url), network_timeout=NETWORK_TIMEOUT_MS
+        )
+        slower, fast = (partial(setattr, proxy, "delay_s", seconds) for seconds in (delay_s, 0.0))
+        goes_on_after(folder, slower, fast, tells=tells)
+
+
+def told(database: Database, *statements: str) -> None:
+    with database.begin("do what an administrator should not") as connection:
+        for one in statements:
+            connection.execute(text(one))
+
+
+def lost_last(database: Database) -> None:
+    """As where a server stands in for another one that had not passed on what it committed last."""
+    told(database, "DELETE FROM messages WHERE seq > 2")
+    if database.dialect == "postgresql":
+        told(database, OTHERS.format(name=database.engine.url.database) + " AND pid <> pg_backend_pid()")
+        return
+    others = "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()"
+    with database.begin("look for connections") as connection:
+        found = connection.execute(text(others)).scalars().all()
+    told(database, *(f"KILL {number}" for number in found))
+
+
+@pytest.mark.rule("S-247")
+@pytest.mark.parametrize(
+    ("kind", "does", "says"),
+    [
+        ("sqlite", "DROP TABLE messages", "no such table"),
+        ("postgresql", lost_last, "lacks what was committed"),
+        pytest.param("mysql", lost_last, "lacks what was committed", marks=LONG),
+        *(
+            pytest.param(kind, statement, says, marks=LONG)
+            for kind, statement, says in (
+                ("postgresql", "DROP TABLE messages", "does not exist"),
+                ("mysql", "DROP TABLE messages", "doesn't exist"),
+                ("sqlite", "ALTER TABLE messages DROP COLUMN record", "no column"),
+                ("postgresql", "ALTER TABLE messages DROP COLUMN record", "does not exist"),
+                ("mysql", "ALTER TABLE messages DROP COLUMN record", "Unknown column"),
+                ("postgresql", "DELETE FROM node_manager_store", "the lease ran out"),
+                ("sqlite", "UPDATE node_manager_store SET holder_id = 'rival'", "the lease ran out"),
+            )
+        ),
+    ],
+)
+def test_tables_that_are_not_what_they_were_are_not_written_to(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    kind: str,
+    does: str | Callable[[Database], None],
+    says: str,
+) -> None:
+    """At once, with the reason, and what is known can be read."""
+    url = request.getfixturevalue("empty_database")(kind)
+    caplog: pytest.LogCaptureFixture = request.getfixturevalue("caplog")
+    database = Database(settings_of(url))
+
+    async def work(store: WritingStore) -> None:
+        await make(store, "orders")
+        await publish(store, "orders", None, "in.txt", b"before\n")
+        await publish(store, "orders", None, "in.txt", b"last\n")
+        await trio.to_thread.run_sync(
+            partial(told, database, does) if isinstance(does, str) else partial(does, database)
+        )
+        with pytest.raises(WriteFailed, match=says) as failure:
+            await publish(store, "orders", None, "in.txt", b"during\n")
+        assert (failure.value.errno, type(failure.value)) == (errno.EIO, WriteFailed)
+        with pytest.raises(ReadOnlyStore, match=f"{re.escape(store.core.shown)}.*{says}"):
+            await publish(store, "orders", None, "in.txt", b"after\n")
+        assert bodies(store) == ["before", "last"]
+
+    write_in(instance_at(tmp_path, url, network_timeout=NETWORK_TIMEOUT_MS), work)
+    database.close()
+    assert "Traceback" not in caplog.text
+
+
+@pytest.mark.rule("S-247")
+def test_a_file_that_was_replaced_is_not_written_to(tmp_path: Path) -> None:
+    place, other = tmp_path / "store.db", tmp_path / "other.db"
+
+    async def work(store: WritingStore) -> None:
+        await make(store, "orders")
+        await publish(store, "orders", None, "in.txt", b"before\n")
+        place.rename(other)
+        with pytest.raises(WriteFailed, match="this file was removed"):
+            await publish(store, "orders", None, "in.txt", b"during\n")
+        assert bodies(store) == ["before"]
+        other.rename(place)
+
+    write_in(instance_at(tmp_path, f"sqlite:///{place}"), work)
+    assert words(shown(tmp_path)["orders"]) == ["before"]
 
 
 @pytest.mark.rule("S-247")

@@ -53,7 +53,7 @@ class Deciding:
 
     async def decide(self, name: str, *, committed: bool) -> None:
         """Raises `NoSuchName`, JournalfsError with nothing decided."""
-        self.journals.refuse_failed(self.core.root)
+        self.journals.refuse_failed(self.core.shown)
         self.refuse_prepared()
         prepared = prepared_transactions(self.core)
         found = by_name([(one, one.names) for one in prepared]).meant.get(name)
@@ -167,7 +167,7 @@ class Deciding:
 
     async def forget(self, name: str, *, committed: bool) -> None:
         """Raises `NoSuchName`."""
-        self.journals.refuse_failed(self.core.root)
+        self.journals.refuse_failed(self.core.shown)
         record = self.decision(name, committed=committed)
         if record is None:
             raise NoSuchName(f"{name}: no such decision is noted")

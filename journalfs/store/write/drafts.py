@@ -688,7 +688,7 @@ class Drafts:
         return found
 
     def _writable(self) -> None:
-        self.journals.refuse_failed(self.core.root)
+        self.journals.refuse_failed(self.core.shown)
 
 
 def _ids(chosen: Chosen) -> Iterator[int]:

@@ -66,9 +66,7 @@ class TakingElsewhere(Taking):
             store = super().store()
             assert isinstance(store, ElsewhereStore)
             store.owned = self.owned
-            self.owned.on_failure = lambda reason: store.journals.messages.committer.give_up(
-                self.owned.shown, OSError(None, reason)
-            )
+            self.owned.on_failure = store.journals.give_up
             self.owned.activated()
             undo.pop_all()
         return store

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from journalfs.bindings.model import BindingsState
@@ -138,14 +137,19 @@ class Journals:
         """Why nothing can be written any more."""
         return self.messages.committer.failure or self.bindings.committer.failure
 
-    def refuse_failed(self, root: Path) -> None:
+    def give_up(self, reason: str) -> None:
+        """Accept nothing more. May be called in any thread."""
+        for writer in (self.messages, self.bindings):
+            writer.committer.give_up(reason, OSError(None, reason))
+
+    def refuse_failed(self, store: str) -> None:
         """Raises `ReadOnlyStore`, which names the store, when nothing can be written any more, and
         `StoreAway` when nothing can at the moment.
         """
         for writer in (self.messages, self.bindings):
             writer.committer.refuse_suspended()
         if self.failure is not None:
-            raise ReadOnlyStore(f"{root}: takes no more changes ({self.failure})")
+            raise ReadOnlyStore(f"{store}: takes no more changes ({self.failure})")
 
     def status(self) -> Mapping[str, object]:
         """What was written, and why nothing can be any more."""

@@ -65,7 +65,7 @@ class SelfReadingStore(JournalStore):
         return self.journals.failure is not None
 
     def _writable(self) -> None:
-        self.journals.refuse_failed(self.core.root)
+        self.journals.refuse_failed(self.core.shown)
 
     def _tell_failure(self) -> None:
         failure = self.journals.failure

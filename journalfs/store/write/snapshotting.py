@@ -117,7 +117,7 @@ class SnapshotMaking(Snapshots):
 
     async def create(self, name: str) -> None:
         async with self._making:
-            self._journals.refuse_failed(self._core.root)
+            self._journals.refuse_failed(self._core.shown)
             folder = self._core.root / SNAPSHOTS / folder_name(name)
             if door.exists(folder):
                 raise NameTaken(f"{name}: there is a snapshot of that name")
@@ -125,7 +125,7 @@ class SnapshotMaking(Snapshots):
 
     async def delete(self, name: str) -> None:
         async with self._making:
-            self._journals.refuse_failed(self._core.root)
+            self._journals.refuse_failed(self._core.shown)
             snapshot = self.named(name)
             if snapshot is None:
                 raise NoSuchName(f"{name}: there is no such snapshot")
