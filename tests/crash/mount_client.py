@@ -36,9 +36,14 @@ class MountClient:
         self._one = threading.Lock()
         self._numbers = count(1)
         self._listens = True
+        self._ended = threading.Event()
+
+    def end(self) -> None:
+        """Have `work` return when what is under way is done."""
+        self._ended.set()
 
     def work(self) -> None:
-        """Return when the mount is gone."""
+        """Return when the mount is gone, or does nothing any more."""
         tasks = [self._write_on if task < self._writers else self._thread for task in range(THREADS)]
         threads = [threading.Thread(target=task, args=(number,)) for number, task in enumerate(tasks)]
         for thread in threads:
@@ -63,18 +68,22 @@ class MountClient:
         chance = Random(f"{self._seed}/{task}")
         mine: dict[Place, str] = {}
         for turn in count():
-            name = f"{self._seed}-{task}-{turn}"
             try:
-                if len(mine) < 4 or (chance.random() < 0.5 and len(mine) < SHARE_MAX):
-                    self._publish(chance, name)
-                    self._learn(mine, name)
-                elif chance.random() < 0.7:
-                    self._remove(chance, mine)
-                else:
-                    self._move(chance, mine)
+                self._act(chance, mine, f"{self._seed}-{task}-{turn}")
             except OSError:
                 # The mount is gone, or half gone: what was under way is not known to be done.
                 return
+            if self._ended.is_set():
+                return
+
+    def _act(self, chance: Random, mine: dict[Place, str], name: str) -> None:
+        if len(mine) < 4 or (chance.random() < 0.5 and len(mine) < SHARE_MAX):
+            self._publish(chance, name)
+            self._learn(mine, name)
+        elif chance.random() < 0.7:
+            self._remove(chance, mine)
+        else:
+            self._move(chance, mine)
 
     def _publish(self, chance: Random, name: str) -> None:
         if chance.random() < 0.3:

@@ -38,15 +38,20 @@ class Server:
 
     def signal(self, number: signal.Signals) -> None:
         """Send one to the server and all that it started."""
+        for one in self.processes():
+            with suppress(ProcessLookupError):
+                os.kill(one, number)
+
+    def processes(self) -> list[int]:
+        """The server, and then all that it started."""
         parents = {}
         for stat in Path("/proc").glob("[0-9]*/stat"):
             with suppress(OSError):
                 parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-        reached = [self.process.pid]
-        for one in reached:
-            reached += [pid for pid, parent in parents.items() if parent == one]
-            with suppress(ProcessLookupError):
-                os.kill(one, number)
+        found = [self.process.pid]
+        for one in found:
+            found += [pid for pid, parent in parents.items() if parent == one]
+        return found
 
     def owner(self) -> tuple[int, int]:
         found = self.folder.stat()
