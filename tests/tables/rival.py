@@ -1,25 +1,38 @@
-"""Owns a store's tables whenever it can, and prints each row that was committed: FOLDER SKEW.
+"""Processes that own a store whenever they can, and print each text that was committed.
 
-SKEW is how many times as fast the clock of this process goes, which nobody must notice.
+A text is `NAME.LIFE NUMBER`. One of the kind `log` has the lease and rows of a journal and nothing else, a
+`store` publishes. `RivalBroker.java` is a third.
 """
 
 from __future__ import annotations
 
-import contextlib
+import gc
 import itertools
+import os
 import random
+import signal
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 from journalfs.config.broker_xml import read_broker_xml
 from journalfs.config.database import DatabaseSettings
 from journalfs.engine.stage import StagedRecord
 from journalfs.errors import JournalfsError
 from journalfs.format.record_types import MessageType, RecordKind
+from journalfs.store.write.store import WritingStore
 from journalfs.tables.database import Database
 from journalfs.tables.lease import Lease
 from journalfs.tables.log import TableLog
+from tests.broker.writing import make_queues, publish, write_in
+
+PACE_S: Final = 0.01
+"""Between two texts: tables are to stay small."""
+BUSY_S: Final = 0.05
+"""Until it is tried again."""
 
 
 def settings_in(folder: Path) -> DatabaseSettings:
@@ -28,33 +41,67 @@ def settings_in(folder: Path) -> DatabaseSettings:
     return found
 
 
-def own(database: Database) -> None:
-    """For as long as it can be."""
-    lease = Lease(database)
-    lease.acquire()
+def own_rows(folder: Path, name: str) -> None:
+    database = Database(settings_in(folder))
     try:
-        log = TableLog(database, database.tables.messages, lease)
-        log.load()
-        for number in itertools.count():
-            body = f"{lease.holder} {number}"
-            record_id = random.getrandbits(62)
-            log.commit([StagedRecord(RecordKind.ADD, record_id, 0, MessageType.DUPLICATE_ID, body.encode())])
-            print(body, flush=True)
+        lease = Lease(database)
+        lease.acquire()
+        try:
+            log = TableLog(database, database.tables.messages, lease)
+            log.load()
+            for number in itertools.count():
+                text = f"{name} {number}"
+                body, record_id = text.encode("utf-16-le"), random.getrandbits(62)
+                log.commit([StagedRecord(RecordKind.ADD, record_id, 0, MessageType.DUPLICATE_ID, body)])
+                print(text, flush=True)
+                time.sleep(PACE_S)
+        finally:
+            lease.release()
     finally:
-        lease.release()
-
-
-def main(folder: Path, skew: float) -> None:
-    real, began = time.monotonic, time.monotonic()
-    time.monotonic = lambda: began + (real() - began) * skew
-    wall = time.time
-    time.time = lambda: wall() * skew
-    while True:
-        database = Database(settings_in(folder))
-        with contextlib.suppress(JournalfsError):
-            own(database)
         database.close()
 
 
+def own_store(folder: Path, name: str) -> None:
+    async def work(store: WritingStore) -> None:
+        if not store.addresses():
+            await make_queues(store, "orders")
+        for number in itertools.count():
+            text = f"{name} {number}"
+            try:
+                await publish(store, "orders", None, "in.txt", f"{text}\n".encode())
+            except (JournalfsError, OSError):
+                print(f"{name} is {'read-only' if store.read_only else 'writable'}", flush=True)
+                raise
+            print(text, flush=True)
+            time.sleep(PACE_S)
+
+    write_in(folder, work)
+
+
+OWNS: Final[dict[str, Callable[[Path, str], None]]] = {"log": own_rows, "store": own_store}
+
+
+def live(kind: str, folder: Path, name: str) -> None:
+    print(f"{name} is {os.getpid()}", flush=True)
+    own = partial(OWNS[kind], folder)
+    for life in itertools.count():
+        try:
+            own(f"{name}.{life}")
+        except (JournalfsError, OSError) as error:
+            print(f"{name}.{life}: {error}", file=sys.stderr)
+        time.sleep(BUSY_S)
+
+
+def main() -> None:
+    """Fork for each line `KIND FOLDER NAME AHEAD_S`."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    gc.freeze()
+    for line in sys.stdin:
+        kind, folder, name, os.environ["CLOCK_AHEAD_S"] = line.split()
+        if os.fork() == 0:
+            sys.stdin.close()
+            live(kind, Path(folder), name)
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), float(sys.argv[2]))
+    main()
