@@ -12,7 +12,7 @@ import os
 import random
 import signal
 import sys
-import time
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ PACE_S: Final = 0.01
 """Between two texts: tables are to stay small."""
 BUSY_S: Final = 0.05
 """Until it is tried again."""
+PAUSE: Final = threading.Event()
 
 
 def settings_in(folder: Path) -> DatabaseSettings:
@@ -54,7 +55,7 @@ def own_rows(folder: Path, name: str) -> None:
                 body, record_id = text.encode("utf-16-le"), random.getrandbits(62)
                 log.commit([StagedRecord(RecordKind.ADD, record_id, 0, MessageType.DUPLICATE_ID, body)])
                 print(text, flush=True)
-                time.sleep(PACE_S)
+                PAUSE.wait(PACE_S)
         finally:
             lease.release()
     finally:
@@ -73,7 +74,7 @@ def own_store(folder: Path, name: str) -> None:
                 print(f"{name} is {'read-only' if store.read_only else 'writable'}", flush=True)
                 raise
             print(text, flush=True)
-            time.sleep(PACE_S)
+            PAUSE.wait(PACE_S)
 
     write_in(folder, work)
 
@@ -89,7 +90,7 @@ def live(kind: str, folder: Path, name: str) -> None:
             own(f"{name}.{life}")
         except (JournalfsError, OSError) as error:
             print(f"{name}.{life}: {error}", file=sys.stderr)
-        time.sleep(BUSY_S)
+        PAUSE.wait(BUSY_S)
 
 
 def main() -> None:

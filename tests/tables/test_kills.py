@@ -34,6 +34,7 @@ KILLS_QUICK, KILLS_OF_A_PIECE, PIECES = 1, 25, 8
 NETWORK_TIMEOUT_MS = 1_000
 AWAY_S_MAX = 2.5
 HEALED_S_MAX = 60
+PAUSE = threading.Event()
 SERVERS = {"postgresql": "postgres", "mysql": "maria"}
 
 
@@ -148,9 +149,9 @@ def test_a_server_killed_under_load(
             client = TablesClient(mount.path, history, cycle)
             working = threading.Thread(target=client.work)
             working.start()
-            time.sleep(chance.uniform(0.05, LONGEST_S))
+            PAUSE.wait(chance.uniform(0.05, LONGEST_S))
             killing.kill()
-            time.sleep(chance.uniform(0, AWAY_S_MAX))
+            PAUSE.wait(chance.uniform(0, AWAY_S_MAX))
             killing.restart()
             back_s = time.monotonic()
             client.end()
