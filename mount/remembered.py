@@ -32,9 +32,15 @@ class Remembered(Generic[T]):
         found = self._values.get(key)
         return found[0] if found is not None and trio.current_time() < found[1] else None
 
+    def __bool__(self) -> bool:
+        return any(True for _ in self._live())
+
     def __iter__(self) -> Iterator[T]:
+        return (value for value, _ in self._live())
+
+    def _live(self) -> Iterator[tuple[T, float]]:
         now = trio.current_time()
-        return (value for value, until in self._values.values() if now < until)
+        return (found for found in self._values.values() if now < found[1])
 
     def forget(self, key: Hashable) -> None:
         self._values.pop(key, None)

@@ -542,13 +542,20 @@ static int forgets_hot(uint64_t nodeid) {
     return next(request) == 0;
 }
 
+/* Python makes it, since: */
+static void makes_cold(uint32_t flags, uint64_t *reason) {
+    const uint64_t before = *reason;
+    CHECK(!is_hot(asks_create("in.txt", flags)) && *reason == before + 1);
+}
+
 static void test_files_are_made_written_and_closed(void) {
     front_lent = (jfs_front_lent){.held = 1, .stage = fake_stage, .flush = fake_flush, .full = 5, .unfit = 3, .tail = &make_way};
     teach(FUSE_LOOKUP, 3, "in.txt", -ENOENT, NULL, 0, JFS_KEEP_ANSWER | JFS_KEEP_LASTS);
-    CHECK(!is_hot(asks_create("in.txt", O_WRONLY)));
+    makes_cold(O_WRONLY, &front.counts.unknown);
     create_cold("in.txt");
     teach(FUSE_LOOKUP, 3, "in.txt", -ENOENT, NULL, 0, JFS_KEEP_ANSWER | JFS_KEEP_LASTS);
-    CHECK(!is_hot(asks_create("in.txt", O_RDWR)) && !is_hot(asks_create("in.txt", O_WRONLY | O_NONBLOCK)));
+    makes_cold(O_RDWR, &front.counts.flags);
+    makes_cold(O_WRONLY | O_NONBLOCK, &front.counts.flags);
     CHECK(!is_hot(asks_create("other.txt", O_WRONLY)));
     for (int i = 0; i < 3; i++) {
         uint64_t unique = ask(FUSE_LOOKUP, 3, "in.txt", 7);
@@ -585,7 +592,7 @@ static void test_files_are_made_written_and_closed(void) {
     /* No more than so many at a time, and none while Python runs or where something was revoked. */
     created all[OPEN_MAX];
     for (int i = 0; i < OPEN_MAX; i++) all[i] = create_hot("in.txt");
-    CHECK(!is_hot(asks_create("in.txt", O_WRONLY)));
+    makes_cold(O_WRONLY, &front.counts.crowded);
     failing = 1;
     const uint64_t fails = write_line(all[1].out.fh);
     CHECK(is_hot(fails) && answer_of(fails)->error == -EIO && front_lent.wanted);
@@ -597,10 +604,17 @@ static void test_files_are_made_written_and_closed(void) {
     CHECK(failed->file.failed && jfs_front_adopt() == NULL && !front_lent.wanted);
     jfs_front_unpublishes(&failed->file);
     front_lent.tail = NULL;
-    CHECK(!is_hot(asks_create("in.txt", O_WRONLY)));
+    makes_cold(O_WRONLY, &front.counts.unlent);
     front_lent.tail = &make_way;
+    front.releases = 1;
+    makes_cold(O_WRONLY, &front.counts.releasing);
+    front.releases = 0;
+    const uint64_t held = front.counts.held;
+    struct fuse_in_header in = {.opcode = FUSE_CREATE, .nodeid = 3};
+    struct { struct fuse_create_in in; char name[7]; } by_spare = {{.flags = O_WRONLY}, "in.txt"};
+    CHECK(!front_create(&in, (const void *)&by_spare, sizeof by_spare.in + 7) && front.counts.held == held + 1);
     jfs_front_revoke(0);
-    CHECK(!is_hot(asks_create("in.txt", O_WRONLY)));
+    makes_cold(O_WRONLY, &front.counts.revoked);
     create_cold("in.txt");
     jfs_front_makes_no_more();
     CHECK(!is_hot(asks_create("in.txt", O_WRONLY)));

@@ -58,6 +58,7 @@ MEASUREMENTS: dict[str, dict[str, Callable[[Context], None]]] = {
     "paging": {"paging": _of("paging", "paging")},
     "jdbc": {name: _of("jdbc", name) for name in ("publishing", "mounting", "embedded")},
     "history": {name: _of("history", name) for name in ("replay", "backup", "redrive")},
+    "front": {name: _of("front", name) for name in ("operations", "durable")},
     "export": {"exports": _of("exporting", "exports"), "older": _of("exporting", "older_stores")},
 }
 MESSAGES_PAGED = 300_000
@@ -89,7 +90,11 @@ def main() -> None:
             MEASUREMENTS[arguments.subcommand][name](context)
             # After each, so that a failure of a later one loses nothing.
             report.write(
-                arguments.subcommand, context.results, machine(work), out / "bench", out / "benchmarks.md"
+                arguments.subcommand,
+                context.results,
+                machine(work),
+                out / "bench",
+                None if arguments.subcommand == "front" else out / "benchmarks.md",
             )
     finally:
         if arguments.dir is None:
@@ -113,6 +118,7 @@ def _arguments() -> argparse.Namespace:
         "export", help="exports and older stores, against the brokers' own tools"
     )
     history_ = subcommands.add_parser("history", help="replay of a history, backup, restore, dead letters")
+    front_ = subcommands.add_parser("front", help="requests answered in C, and in Python, in turn")
     adversary_ = subcommands.add_parser("adversary", help="honest clients beside one who does his worst")
     jdbc_ = subcommands.add_parser("jdbc", help="stores in databases, against the broker's JDBC store")
     commands_ = {
@@ -124,6 +130,7 @@ def _arguments() -> argparse.Namespace:
         "spark": spark_,
         "paging": paging_,
         "adversary": adversary_,
+        "front": front_,
     }
     for name, command in commands_.items():
         measurements = MEASUREMENTS[name]

@@ -22,7 +22,7 @@ class Timing:
 
     @staticmethod
     def of(told: str) -> Timing:
-        return Timing(*map(float, told.split()))
+        return Timing(*map(float, told.split()[:3]))
 
 
 class Peer:

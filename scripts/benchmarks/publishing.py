@@ -187,8 +187,8 @@ def echo(context: Context) -> None:
                     "lines/s",
                     "higher",
                     {
-                        "journalfs": lambda target=target: _echo(target, count),
-                        "SQLite": lambda: _insert(context.work / "rows", count),
+                        "journalfs": lambda target=target: count / echo_seconds(target, count),
+                        "SQLite": lambda: count / insert_seconds(context.work / "rows", count),
                     },
                     against="SQLite",
                     goal=Goal("ratio", "at least", 1.0),
@@ -198,12 +198,14 @@ def echo(context: Context) -> None:
             )
 
 
-def _echo(target: Path, count: int) -> float:
+def echo_seconds(target: Path, count: int, shell: str = "bash") -> float:
+    """How long lines take that are written one by one by a shell."""
     script = 'i=0; while [ $i -lt "$1" ]; do echo "line $i" >> "$0"; i=$((i+1)); done'
-    return count / seconds(lambda: run_quietly(["bash", "-c", script, str(target), str(count)]))
+    return seconds(lambda: run_quietly([shell, "-c", script, str(target), str(count)]))
 
 
-def _insert(folder: Path, count: int) -> float:
+def insert_seconds(folder: Path, count: int) -> float:
+    """How long as many durable rows of SQLite take."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     rows = sqlite3.connect(folder / "rows.db", isolation_level=None)
@@ -219,7 +221,7 @@ def _insert(folder: Path, count: int) -> float:
     took = time.perf_counter() - start
     rows.close()
     shutil.rmtree(folder)
-    return count / took
+    return took
 
 
 def operations(context: Context) -> None:

@@ -40,7 +40,7 @@ def test_what_was_asked_before_is_answered_without_python(mount_fake: MountFake)
     found = counts(mounted)
     assert mounted.report()["front"] == "on"
     assert found["lookup"] > ROUNDS // 2
-    assert found["missing"] > ROUNDS // 2
+    assert found["missing"] > ROUNDS * 3 // 2  # also names that nobody asked for before
     assert mounted.requests()["lookup"] >= found["lookup"] + found["missing"]
 
 

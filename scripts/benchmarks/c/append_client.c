@@ -1,6 +1,6 @@
 /* Appends lines to one file from several processes at once, each waiting for every write.
  * append_client PATH COUNT CLIENTS BYTES prints writes a second, and how long a write took in microseconds:
- * the median and what 99 percent took at most.
+ * the median and what 99 and 99.9 percent took at most.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -78,7 +78,7 @@ int main(int argument_count, char **arguments) {
     }
     const double seconds = (double)(now_ns() - from) / 1e9;
     qsort(taken_ns, count, sizeof *taken_ns, ascending);
-    printf("%.1f %.2f %.2f\n", (double)count / seconds, (double)taken_ns[count / 2] / 1e3,
-           (double)taken_ns[count - count / 100 - 1] / 1e3);
+    printf("%.1f %.2f %.2f %.2f\n", (double)count / seconds, (double)taken_ns[count / 2] / 1e3,
+           (double)taken_ns[count - count / 100 - 1] / 1e3, (double)taken_ns[count - count / 1000 - 1] / 1e3);
     return 0;
 }

@@ -5,8 +5,10 @@
  * operations_client read PATH COUNT             4 KiB reads past the page cache, at multiples of 4 KiB in turn
  * operations_client open PATH COUNT             open and close
  * operations_client write PATH COUNT            append 128 bytes, a line
+ * operations_client make PATH COUNT             open a name that is not there to append to it, and close it
+ * operations_client statfs PATH COUNT           ask how full the filesystem is
  *
- * Prints one line: the latencies in nanoseconds at 10, 50, 90, 99 percent, and their mean.
+ * Prints one line: the latencies in nanoseconds at 10, 50, 90, 99 percent, their mean, and at 99.9 percent.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -63,6 +66,20 @@ static int do_open(target *t, uint64_t i)
     return fd >= 0 && close(fd) == 0 ? 0 : -1;
 }
 
+static int do_make(target *t, uint64_t i)
+{
+    (void)i;
+    int fd = open(t->path, O_WRONLY | O_APPEND | O_CREAT, 0644);
+    return fd >= 0 && close(fd) == 0 ? 0 : -1;
+}
+
+static int do_statfs(target *t, uint64_t i)
+{
+    struct statfs found;
+    (void)i;
+    return statfs(t->path, &found);
+}
+
 static int do_write(target *t, uint64_t i)
 {
     (void)i;
@@ -94,9 +111,10 @@ static int run(target *t, int (*operation)(target *, uint64_t), uint64_t count)
         }
     }
     qsort(taken_ns, count, sizeof *taken_ns, ascending);
-    printf("%llu %llu %llu %llu %llu\n", (unsigned long long)taken_ns[count / 10],
+    printf("%llu %llu %llu %llu %llu %llu\n", (unsigned long long)taken_ns[count / 10],
            (unsigned long long)taken_ns[count / 2], (unsigned long long)taken_ns[count - count / 10 - 1],
-           (unsigned long long)taken_ns[count - count / 100 - 1], (unsigned long long)(total / count));
+           (unsigned long long)taken_ns[count - count / 100 - 1], (unsigned long long)(total / count),
+           (unsigned long long)taken_ns[count - count / 1000 - 1]);
     free(taken_ns);
     return 0;
 }
@@ -104,7 +122,7 @@ static int run(target *t, int (*operation)(target *, uint64_t), uint64_t count)
 int main(int argc, char **argv)
 {
     if (argc != 4 || strtoull(argv[3], NULL, 10) < 100) {
-        fprintf(stderr, "usage: %s getattr|missing|read|open|write PATH COUNT   (COUNT from 100)\n", argv[0]);
+        fprintf(stderr, "usage: %s getattr|missing|read|open|write|make|statfs PATH COUNT   (COUNT from 100)\n", argv[0]);
         return 2;
     }
     target t = {.path = argv[2], .fd = -1};
@@ -137,6 +155,12 @@ int main(int argc, char **argv)
             return 1;
         memset(t.buffer, 'x', WRITE_BYTES);
         t.buffer[WRITE_BYTES - 1] = '\n';
+    } else if (strcmp(argv[1], "make") == 0) {
+        operation = do_make;
+        t.fd = 0;
+    } else if (strcmp(argv[1], "statfs") == 0) {
+        operation = do_statfs;
+        t.fd = 0;
     } else if (strcmp(argv[1], "open") == 0) {
         operation = do_open;
     }
