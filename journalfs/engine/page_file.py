@@ -35,6 +35,9 @@ class PageFile:
             os.close(self._descriptor)
             raise
 
+    def begin(self) -> None:
+        """Have it be there, empty, whatever happens from now on; a file is, by being opened."""
+
     def append(self, data: bytes | bytearray) -> None:
         view = memoryview(data)
         while view:

@@ -172,7 +172,7 @@ class PageWriter:
             path = self._path(number)
             self._durable_bytes.pop(self._path(self._end.number), None)
             try:
-                await offload(lambda: self._open(path))
+                await offload(lambda: self._open(path).begin())
             except OSError as error:
                 raise SystemFailure.from_os(error, path, doing="begin a page") from error
             self._durable_bytes[path] = 0

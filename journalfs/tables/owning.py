@@ -239,6 +239,9 @@ class _TablePage(PageFile):
         super().__init__(path, datasync=False)
         self._pages = pages
 
+    def begin(self) -> None:
+        self._pages.put(self.path, 0, b"")
+
     def append(self, data: bytes | bytearray) -> None:
         self._pages.put(self.path, self.size_bytes, bytes(data))
         super().append(data)

@@ -21,6 +21,7 @@ from journalfs.store.write.store import WritingStore
 from journalfs.tables.database import Database
 from tests.broker.writing import lines_in, publish, queue_in, write_in
 from tests.kinds import DATABASES
+from tests.tables.instances import instance_at
 from tests.tables.servers import Server
 from tests.tables.test_lease import settings_of
 
@@ -87,6 +88,30 @@ PAGED = """<configuration><core><store><database-store>
 <address-settings><address-setting match="#"><max-size-bytes>20K</max-size-bytes>
 <page-size-bytes>10K</page-size-bytes><address-full-policy>PAGE</address-full-policy>
 </address-setting></address-settings></core></configuration>"""
+
+
+@pytest.mark.rule("S-112", "S-222")
+def test_pages_are_numbered_on_from_an_empty_one(url: str, tmp_path: Path) -> None:
+    """What was consumed is known by the number of its page: that is never given again."""
+    instance = instance_at(tmp_path / "instance", url)
+    always = '<address-setting match="orders"><max-size-messages>0</max-size-messages></address-setting>'
+    config = (instance / "broker.xml").read_text()
+    config = config.replace("</core>", f"<address-settings>{always}</address-settings></core>")
+    (instance / "broker.xml").write_text(config)
+    write_in(instance, lambda store: make(store, "orders"))
+    for number in range(3):
+
+        async def come_and_go(store: WritingStore, number: int = number) -> None:
+            await publish(store, "orders", None, "in.txt", b"%d\n" % number)
+            (line,) = lines_in(store, "orders")
+            assert line["body"] == str(number)
+            assert await store.acknowledge(("orders", "orders"), [line["id"]]) == 1
+            await store.published()
+
+        write_in(instance, come_and_go)
+        assert shown(instance)["orders"] == []
+    (address,) = (one for one in open_store(instance).addresses() if one.name == "orders")
+    assert address.status()["pages"] == 1
 
 
 @pytest.mark.rule("S-222")
