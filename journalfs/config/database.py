@@ -146,6 +146,8 @@ _SIZES: Final = {
     "jdbc-page-max-size-bytes": "page_bytes_max",
 }
 _LEASE: Final = ("jdbc-lock-renew-period", "jdbc-lock-expiration")
+_PAGE_STORE_CHARS_MAX: Final = 10
+"""Tables of pages have a number behind it."""
 _TABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]{0,62}")
 
 
@@ -267,6 +269,10 @@ def overruled(
 
 
 def _refuse_contradictions(settings: DatabaseSettings, elements: Mapping[str, _Element]) -> None:
+    length, most = len(settings.page_store_table), _PAGE_STORE_CHARS_MAX
+    if length > most:
+        said = elements["page-store-table-name"]
+        raise _wrong(said, said.name, f"{length} characters, and a broker starts with at most {most}")
     tables: dict[str, str] = {}
     for name, field_name in _TEXTS.items():
         table = str(getattr(settings, field_name)).lower()

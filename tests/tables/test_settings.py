@@ -155,6 +155,11 @@ def test_tables_have_the_names_that_are_set(tmp_path: Path) -> None:
         ),
         (
             "<jdbc-connection-url>jdbc:sqlite:/x</jdbc-connection-url>"
+            "<page-store-table-name>PAGES_OF_ORDERS</page-store-table-name>",
+            "15 characters, and a broker starts with at most 10",
+        ),
+        (
+            "<jdbc-connection-url>jdbc:sqlite:/x</jdbc-connection-url>"
             "<jdbc-lock-expiration>4000</jdbc-lock-expiration>",
             "a lease of 4000 ms that is renewed each 4000 ms would run out",
         ),
