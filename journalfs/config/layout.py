@@ -414,7 +414,8 @@ def _derived(data: Path, environment: Mapping[str, str] | None) -> StoreLayout |
         return None
     broker_xml, *own = map(Path, os.fsdecode(read_beginning(said, limits.TOML_BYTES_MAX)).split("\0"))
     found = _configuration_of(broker_xml, environment)
-    assert found is not None, "it is a file"
+    if found is None:
+        raise ConfigError(broker_xml, "it was the configuration of what this was derived from, and is gone")
     config = _read(found, environment)
     for one in own:
         from journalfs.config.journalfs_toml import read_journalfs_toml  # noqa: PLC0415 - as below
