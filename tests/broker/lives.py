@@ -190,8 +190,10 @@ def had_by(client: CoreClient, life: Life) -> Shown:
 
 def stale(journal: Path) -> set[tuple[int, int, int]]:
     """Message, queue and type of records that say when or how often a message is delivered to a queue that it
-    is not in any more, or not yet.
+    is not in any more, or not yet. None where the store is in a database.
     """
+    if not journal.is_dir():
+        return set()
     there: set[tuple[int, int]] = set()
     found = set()
     for one in replay(file.scan.records for file in read_folder(journal)).records:

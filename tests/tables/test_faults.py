@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import random
 import re
@@ -19,7 +20,7 @@ import trio
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
-from journalfs.errors import ReadOnlyStore, StoreAway, WriteFailed
+from journalfs.errors import ReadOnlyStore, StoreAway, SystemFailure, WriteFailed
 from journalfs.store.write.store import WritingStore
 from journalfs.tables.database import Database
 from tests.broker.polling import eventually
@@ -47,13 +48,13 @@ async def healed(store: WritingStore) -> None:
             await trio.lowlevel.checkpoint()
 
 
-async def tried(store: WritingStore, word: str, more_bytes: int = 0) -> StoreAway | None:
+async def tried(store: WritingStore, word: str, more_bytes: int = 0) -> StoreAway | SystemFailure | None:
     """Publish it, or be told in time that the database is away."""
     began_s = time.monotonic()
     line = f"{word} {random.Random(word).randbytes(more_bytes).hex()}\n"
     try:
         await publish(store, "orders", None, "in.txt", line.encode())
-    except StoreAway as error:
+    except (StoreAway, SystemFailure) as error:
         assert time.monotonic() - began_s < NETWORK_TIMEOUT_MS / 1000 + SLACK_S
         return error
     return None
@@ -76,7 +77,7 @@ def goes_on_after(
     more_bytes: int = 0,
 ) -> None:
     """Publish before, while something is wrong, and after: each is there once, whatever was told. `tells` is
-    the errno that who publishes meanwhile gets.
+    the errno that who publishes meanwhile gets. A page or a body that failed has no more been there.
     """
 
     async def work(store: WritingStore) -> None:
@@ -86,44 +87,77 @@ def goes_on_after(
         failure = await tried(store, "during", more_bytes)
         assert (failure and failure.errno) == tells
         assert bodies(store)[:1] == ["before"], "what is known can be read"
-        if failure is not None:
+        if isinstance(failure, StoreAway):
             with pytest.raises(StoreAway):
                 await publish(store, "orders", None, "in.txt", b"refused at once\n")
         after()
         await healed(store)
-        assert await tried(store, "after") is None
-        assert bodies(store) == ["before", "during", "after"]
+        assert await tried(store, "after", more_bytes) is None
+        left.extend(bodies(store))
+        kept = failure is None or isinstance(failure, StoreAway)
+        assert left == ["before", *["during"] * kept, "after"]
 
+    left: list[str] = []
     write_in(folder, work)
-    assert words(shown(folder)["orders"]) == ["before", "during", "after"]
+    assert words(shown(folder)["orders"]) == left
 
 
 LONG = pytest.mark.long
+_numbers = itertools.count()
 SERVERS = {"postgresql": "postgres", "mysql": "maria"}
 """Each kind's fixture."""
+
+
+ALWAYS_PAGES = (
+    '<address-settings><address-setting match="orders"><max-size-messages>0</max-size-messages>'
+    "</address-setting></address-settings>"
+)
+BODY_BYTES = 100_000
+CONTENT = "during".encode("utf-16-le")
 
 
 @pytest.mark.rule("S-224", "S-247")
 @pytest.mark.parametrize("silently", [False, pytest.param(True, marks=LONG)])
 @pytest.mark.parametrize("loses", [Loses.THE_ANSWER, pytest.param(Loses.THE_QUESTION, marks=LONG)])
-@pytest.mark.parametrize("kind", ["postgresql", pytest.param("mysql", marks=LONG)])
-def test_what_a_commit_did_is_found_out(
-    request: pytest.FixtureRequest, tmp_path: Path, kind: str, loses: Loses, silently: bool
+@pytest.mark.parametrize(
+    ("what", "kind", "near"),
+    [
+        ("line", "postgresql", CONTENT),  # what PostgreSQL is given is one statement
+        pytest.param("line", "mysql", b"COMMIT", marks=LONG),
+        ("page", "postgresql", b"COMMIT"),
+        pytest.param("page", "postgresql", CONTENT, marks=LONG),
+        pytest.param("page", "mysql", b"COMMIT", marks=LONG),
+        pytest.param("page", "mysql", b"UPDATE page_store", marks=LONG),
+        ("body", "postgresql", b"COMMIT"),
+        pytest.param("body", "postgresql", CONTENT, marks=LONG),
+        pytest.param("body", "mysql", b"COMMIT", marks=LONG),
+        pytest.param("body", "mysql", b"INSERT INTO large_messages", marks=LONG),
+    ],
+)
+def test_what_a_commit_did_is_found_out(  # noqa: PLR0917 - each a parameter of its own
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    what: str,
+    kind: str,
+    near: bytes,
+    loses: Loses,
+    silently: bool,
 ) -> None:
     server: Server = request.getfixturevalue(SERVERS[kind])
-    url = server.make(f"lost{loses.value}{silently:d}")
+    url = server.make(f"lost{next(_numbers)}")
     with Proxy(server.port) as proxy:
         folder = instance_at(
             tmp_path, re.sub(r":\d+/", f":{proxy.port}/", url), network_timeout=NETWORK_TIMEOUT_MS
         )
-        # What PostgreSQL is given is one statement.
-        near = b"COMMIT" if kind == "mysql" else "during".encode("utf-16-le")
-
+        if what == "page":
+            config = folder / "broker.xml"
+            config.write_text(config.read_text().replace("</core>", f"{ALWAYS_PAGES}</core>"))
         goes_on_after(
             folder,
             lambda: proxy.lose(loses, near, silently=silently),
             lambda: None,
             tells=errno.EIO if silently else None,
+            more_bytes=BODY_BYTES if what == "body" else 0,
         )
         assert proxy.has_lost()
 
