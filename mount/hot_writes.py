@@ -13,6 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
+import trio
+
+from journalfs.errors import JournalfsError
 from journalfs.ids import Inode
 from journalfs.store.api import LinesWay, WritableStore
 
@@ -20,6 +23,10 @@ WAYS_MAX: Final = 32
 """Places that lines are published to in C at a time: each is looked at whenever the end is lent anew."""
 MAKING_MAX: Final = 8
 """Places that files are made in by C at a time."""
+GATHERED_SHARE: Final = 0.5
+GATHERED_S_MAX: Final = 0.003
+"""Longest that a flush waits for those whom the one before it was for, and how much of what that took."""
+NEVER: Final = 2**64 - 1
 
 Place: TypeAlias = tuple[str, str | None]
 
@@ -132,6 +139,14 @@ class HotWrites:
         """Something may be otherwise than when the end was lent."""
         self._is_held = True
         self._is_learning = False
+        self._lent.defers, self._lent.enough = self._lending.defers, NEVER
+        self._settled = 0
+        """So many writes were answered, where Python flushes what C stages."""
+        self._settling = False
+        self._staged = trio.Event()
+        self._enough = trio.Event()
+        self._failure: Exception | None = None
+        """Why the last of those flushes failed that did."""
         # With the interpreter's lock: who lets go of it here may get it back late, and C waits meanwhile.
         hold = ctypes.PYFUNCTYPE(None)(int(ffi.cast("uintptr_t", ffi.addressof(lib, "jfs_front_hold"))))
         self._hold: Callable[[], None] = hold
@@ -225,7 +240,7 @@ class HotWrites:
             self._stale = False
             lent = self._lending.lend([one.way for one in self._ways.values()])
             self._lent.tail = self._tail if lent else self.ffi.NULL
-        self._lent.tells = self._changes.awaited
+        self._lent.tells = self._changes.awaited or (self._lending.defers and not self._settling)
         self._is_held = False
 
     def take_back(self) -> None:
@@ -242,6 +257,9 @@ class HotWrites:
         if was_any:
             self._stale = True
             self._open_files.asked(int(lent.user))
+            self._staged.set()
+            if lent.staged >= lent.enough:
+                self._enough.set()
         self._learn()
         if lent.wanted:
             self.adopt()
@@ -249,6 +267,35 @@ class HotWrites:
         while closed:
             handle, closed = int(closed.handle), closed.closed
             self._open_files.closed(handle)
+
+    async def settle(self) -> None:
+        """Where flushes are left to Python: have what C staged made durable, and answered, as it comes."""
+        while self._lending.defers:
+            await self._staged.wait()
+            self._staged, self._settling = trio.Event(), True
+            began_s, count = trio.current_time(), int(self._lent.staged) - self._settled
+            failure: JournalfsError | None = None
+            try:
+                await self._lending.settled()
+            except JournalfsError as error:
+                failure = self._failure = error
+            self._settled += count
+            self._lib.jfs_front_settle(count, failure is not None)
+            if failure is not None:
+                self._learn()
+                if self._lent.wanted:
+                    self.adopt()
+            elif count > 1:
+                await self._gather(count, (trio.current_time() - began_s) * GATHERED_SHARE)
+            self._settling = False
+
+    async def _gather(self, count: int, at_most_s: float) -> None:
+        """Those who were answered come back as a rule, to share the next flush."""
+        self._enough = trio.Event()
+        self._lent.enough = int(self._lent.staged) + count
+        with trio.move_on_after(min(at_most_s, GATHERED_S_MAX)):
+            await self._enough.wait()
+        self._lent.enough = NEVER
 
     def _learn(self) -> None:
         """Of Python's files."""
@@ -265,7 +312,7 @@ class HotWrites:
 
     def _failed(self, found: HotFile) -> None:
         found.cool()
-        failure = self._lending.failure
+        failure = self._lending.failure or self._failure
         assert failure is not None
         found.file.failed(failure)
         found.row.failed = 0

@@ -137,6 +137,7 @@ class _Mount:
                     nursery.start_soon(self._context.endings.run)
                     if not self._context.read_only:
                         nursery.start_soon(self._context.staging().run)
+                        nursery.start_soon(self.operations.settle)
                         await nursery.start(self._publish_left)
                     # From here on: what the store does by itself rests for nobody.
                     REST.set(self.operations.pacing.rest)

@@ -140,6 +140,11 @@ class Operations(pyfuse3.Operations):
         if self.front is not None and not self.front.compares:
             self._writes = self.front.publish(self._context.changing(), self)
 
+    async def settle(self) -> None:
+        """Answer what the front publishes, where it does not so itself."""
+        if self._writes is not None:
+            await self._writes.settle()
+
     def asked(self, user: int) -> None:
         """The front answered something for a user."""
         self.pacing.ask(user)

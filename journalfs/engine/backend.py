@@ -82,6 +82,8 @@ class Backend(Protocol):
     """Most submitted writes under way at once (`journal-max-io`)."""
     performs: bool
     """Whether `perform` may be asked for a flush, after some that took little time."""
+    defers: bool
+    """Whoever publishes without Python leaves flushes to it: they may take long."""
     event_fd: int | None
     """Readable when a submitted write is done; None: ask `completed` after the next checkpoint."""
 
@@ -142,6 +144,9 @@ class Backend(Protocol):
 
     def completed(self, timeout_ns: int) -> list[Completion]:
         """What is done, waiting at most that long for the first."""
+
+    def ring(self) -> None:
+        """Make `event_fd` readable, though nothing is done."""
 
     def close(self) -> None:
         """Wait for what was submitted and let go of everything."""

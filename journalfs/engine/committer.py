@@ -164,9 +164,9 @@ class Committer:
 
     def _collect_blocking(self) -> None:
         self._collect(BLOCKING_WAIT_NS)
-        if self._leading and self._backend.event_fd is not None:
+        if self._leading:
             # The leader waits for an event that was taken from it here.
-            os.eventfd_write(self._backend.event_fd, 1)
+            self._backend.ring()
 
     def submit_full(self) -> None:
         """Start what is queued, without waiting, if the disk is free."""
@@ -185,8 +185,15 @@ class Committer:
     # ---- lent ----
 
     def lend(self, tail: Tail) -> bool:
-        """Whether flushes may be performed elsewhere: none is under way or waited for, and they are quick."""
-        if self.failure is not None or self._leading or self._waiting or not self.idle or not self._quick():
+        """Whether flushes may be performed elsewhere: none is under way or waited for, and they are quick. Or
+        whether the backend has them left to this.
+        """
+        if self.failure is not None:
+            return False
+        if self._backend.defers:
+            self._lent = tail
+            return True
+        if self._leading or self._waiting or not self.idle or not self._quick():
             return False
         fields = tail.fields
         fields.flush_ns, fields.quick_ns_max, fields.stall_ns = (

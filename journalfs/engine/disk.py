@@ -63,6 +63,7 @@ class DiskBackend:
     """Files of one directory through NIO, MAPPED or AIO. Raises OSError where the kernel refuses."""
 
     performs = True
+    defers = False
 
     def __init__(
         self,
@@ -241,6 +242,10 @@ class DiskBackend:
             _raise(self._error[0], "asking for completed writes", self.directory)
         done = self._done
         return [Completion(done[i].tag, done[i].error) for i in range(self._count[0])]
+
+    def ring(self) -> None:
+        if self.event_fd is not None:
+            os.eventfd_write(self.event_fd, 1)
 
     def close(self) -> None:
         if self._io != ffi.NULL:

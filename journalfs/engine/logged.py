@@ -13,15 +13,22 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from journalfs.engine.backend import BackendKind, Completion, OpenFile
 from journalfs.engine.disk import DiskBackend
 from journalfs.engine.stage import Stage, StagedRecord
+from journalfs.engine.tail import Tail
 from journalfs.errors import JournalfsError, StoreAway
 
 log = logging.getLogger(__name__)
+
+
+TAKEN_OVER_S: Final = 0.25
+"""What a log did not answer for that long, a thread waits for."""
 
 
 class RecordLog(Protocol):
@@ -33,20 +40,56 @@ class RecordLog(Protocol):
         """
 
 
+class PromptLog(RecordLog, Protocol):
+    """One that can be asked without a thread that waits. `commit` goes on with what was begun."""
+
+    def begin(self, records: Iterable[StagedRecord]) -> int | None:
+        """A descriptor that is readable when there is something to `look` at; None: it is for `commit`."""
+
+    def look(self) -> bool | None:
+        """Whether what was begun is durable; None: not yet. False: `commit` finds out."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A flush that a log was asked for without a thread."""
+
+    file: OpenFile
+    stage: Stage
+    length: int
+    tag: int
+    descriptor: int
+
+
 class LoggedBackend(DiskBackend):
-    """Flushes are committed to a log, in a thread of its own, before they are in the files."""
+    """Flushes are committed to a log before they are in the files: in a thread of its own, unless the log can
+    be asked without.
+    """
 
     performs = False  # a log may take long, and nobody knows before
 
-    def __init__(self, directory: Path, record_log: RecordLog, told: Callable[[str], None]) -> None:
-        """`told` hears, in any thread, why a flush could not be committed."""
+    def __init__(
+        self,
+        directory: Path,
+        record_log: RecordLog,
+        told: Callable[[str], None],
+        prompt: PromptLog | None = None,
+    ) -> None:
+        """`told` hears, in any thread, why a flush could not be committed. `prompt` is the log, if it is."""
         super().__init__(directory, BackendKind.NIO, datasync=False)
-        self._log = record_log
+        self._log, self._prompt, self.defers = record_log, prompt, prompt is not None
         self._told = told
         self._ends = threading.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"log-of-{directory.name}")
         self._finished: deque[Completion] = deque()
-        self._local_fd, self.event_fd = self.event_fd, os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._begun: _Begun | None = None
+        self._beginning = threading.Lock()
+        """Held by who changes what is begun, and asks the log for it."""
+        self._watcher: threading.Thread | None = None
+        self._rung = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._events = select.epoll()
+        self._events.register(self._rung, select.EPOLLIN)
+        self._local_fd, self.event_fd = self.event_fd, self._events.fileno()
 
     def perform(self, file: OpenFile, stage: Stage, length: int) -> int:
         """Raises StoreAway."""
@@ -59,44 +102,97 @@ class LoggedBackend(DiskBackend):
             return error.errno or errno.EIO
         return super().perform(file, stage, length)
 
-    def submit(self, file: OpenFile, stage: Stage, length: int, *, durable: bool, tag: int) -> None:
-        def work() -> None:
-            result, goes_on = errno.EIO, True
-            while goes_on:
-                goes_on = False
-                try:
-                    result = self.perform(file, stage, length)
-                except StoreAway as away:
-                    goes_on = not self._ends.is_set()
-                    if goes_on:
-                        self._finish(Completion(tag, 0, away))
-                except Exception:
-                    log.exception("a flush ended badly")
-            self._finish(Completion(tag, result))
+    def lend(self, file: OpenFile, tail: Tail) -> None:
+        tail.by_owner()
 
-        self._thread.submit(work)
+    def submit(self, file: OpenFile, stage: Stage, length: int, *, durable: bool, tag: int) -> None:
+        descriptor = None if self._prompt is None else self._prompt.begin(stage.staged_records())
+        if descriptor is None:
+            self._thread.submit(self._work, file, stage, length, tag)
+            return
+        with self._beginning:
+            self._begun = _Begun(file, stage, length, tag, descriptor)
+            self._events.register(descriptor, select.EPOLLIN)
+            if self._watcher is None:
+                self._watcher = threading.Thread(target=self._watch, name="log-watcher", daemon=True)
+                self._watcher.start()
+
+    def _work(self, file: OpenFile, stage: Stage, length: int, tag: int) -> None:
+        result, goes_on = errno.EIO, True
+        while goes_on:
+            goes_on = False
+            try:
+                result = self.perform(file, stage, length)
+            except StoreAway as away:
+                goes_on = not self._ends.is_set()
+                if goes_on:
+                    self._finish(Completion(tag, 0, away))
+            except Exception:
+                log.exception("a flush ended badly")
+        self._finish(Completion(tag, result))
 
     def _finish(self, completion: Completion) -> None:
         self._finished.append(completion)
-        assert self.event_fd is not None
-        os.eventfd_write(self.event_fd, 1)
+        self.ring()
+
+    def ring(self) -> None:
+        os.eventfd_write(self._rung, 1)
+
+    # ---- without a thread ----
+
+    def _looked(self) -> Completion | None:
+        """What was begun, if it is done. If that is not known, a thread finds out."""
+        with self._beginning:
+            begun = self._begun
+            if begun is None:
+                return None
+            assert self._prompt is not None
+            is_durable = self._prompt.look()
+            if is_durable is None:
+                return None
+            self._let_go(begun)
+            if not is_durable:
+                self._thread.submit(self._work, begun.file, begun.stage, begun.length, begun.tag)
+                return None
+        return Completion(begun.tag, super().perform(begun.file, begun.stage, begun.length))
+
+    def _let_go(self, begun: _Begun) -> None:
+        self._begun = None
+        with suppress(OSError):  # one that was closed is forgotten
+            self._events.unregister(begun.descriptor)
+
+    def _watch(self) -> None:
+        """Take over what takes long, as long as anything is begun."""
+        before = None
+        while True:
+            self._ends.wait(TAKEN_OVER_S)
+            with self._beginning:
+                begun = self._begun
+                if begun is not None and (begun is before or self._ends.is_set()):
+                    self._let_go(begun)
+                    self._thread.submit(self._work, begun.file, begun.stage, begun.length, begun.tag)
+                    begun = None
+                if begun is None:
+                    self._watcher = None
+                    return
+                before = begun
 
     def completed(self, timeout_ns: int) -> list[Completion]:
-        assert self.event_fd is not None
         if not self._finished and timeout_ns:
-            waiting = select.poll()  # `select` takes no large descriptors
-            waiting.register(self.event_fd, select.POLLIN)
-            waiting.poll(timeout_ns / 1e6)
-        try:
-            os.eventfd_read(self.event_fd)
-        except BlockingIOError:
-            return []
-        return [self._finished.popleft() for _ in range(len(self._finished))]
+            self._events.poll(timeout_ns / 1e9)
+        looked = self._looked()
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._rung)
+        found = [self._finished.popleft() for _ in range(len(self._finished))]
+        return found if looked is None else [looked, *found]
 
     def close(self) -> None:
         self._ends.set()
+        if (watcher := self._watcher) is not None:
+            watcher.join()
         self._thread.shutdown()
         if self.event_fd is not None:
-            os.close(self.event_fd)
+            self._events.close()
+            os.close(self._rung)
             self.event_fd = self._local_fd
         super().close()

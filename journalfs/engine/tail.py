@@ -11,6 +11,8 @@ from journalfs.engine.message_batch import TextBatch
 from journalfs.engine.stage import NO_ROOM, Stage
 from journalfs.engine.status import RANGE
 
+SHARED_BYTES_MAX: Final = 64 * 1024
+"""Of lines in a flush that everybody waits for."""
 UNLIMITED: Final = 2**63 - 1
 """Room where no limit acts."""
 
@@ -70,6 +72,7 @@ class Tail:
         )
         fields.records = fields.flushed_records = fields.flushes = fields.written_bytes = 0
         fields.slowest_ns = fields.error = fields.stopped = 0
+        fields.shared_bytes_max = SHARED_BYTES_MAX
 
     def by_disk(self, io: Any, fd: int, mapping: Any, *, durable: bool) -> None:
         """Flushes are written as `jfs_io_perform` does."""
@@ -93,6 +96,11 @@ class Tail:
             "int32_t(void *, uint64_t)", lambda _, length: write(length)
         )
         self.fields.write = call
+
+    def by_owner(self) -> None:
+        """What is staged is flushed by who lent it, after it was taken back."""
+        self.fields.shared_bytes_max = self.fields.buffer_bytes
+        self.fields.flush_ns, self.fields.quick_ns_max, self.fields.stall_ns = 0, UNLIMITED, UNLIMITED
 
     def stop(self) -> None:
         """Nothing more is taken. In any thread."""

@@ -425,7 +425,9 @@ class JournalWriter:
         waits = settings.sync_transactional and settings.sync_non_transactional
         if not waits or settings.buffer_timeout_ns == 0 or self._closed or self._owed or self.short_of_space:
             return False
-        if file.handle is None or self._stage.record_count or self.upkeep.compacting:
+        if file.handle is None or self.upkeep.compacting:
+            return False
+        if self._stage.record_count and not self.backend.defers:
             return False
         tail.begin(self._stage, self.ledger, file_id=file.file_id, previous=file.previous)
         if not self.committer.lend(tail):
@@ -439,10 +441,15 @@ class JournalWriter:
         return True
 
     def take_back(self, tail: Tail) -> Position:
-        """Go on behind what was published meanwhile. The position up to which it is durable."""
+        """Go on behind what was published meanwhile. The position up to which it is durable: none of it
+        where the backend defers flushes.
+        """
         fields, file = tail.fields, self.current
         reached = Position(self._position + int(fields.flushed_records))
-        self._position += int(fields.records)
+        if self.backend.defers:
+            self._staged(STAGED, int(fields.records))
+        else:
+            self._position += int(fields.records)
         if fields.flushes:
             file.end, file.records_end, file.last_position = int(fields.end), int(fields.records_end), reached
         self.committer.take_back(file.file_id, reached)

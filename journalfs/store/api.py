@@ -665,6 +665,13 @@ class Lending(Protocol):
     def failure(self) -> Exception | None:
         """Why nothing can be published any more."""
 
+    @property
+    def defers(self) -> bool:
+        """What was published is durable once `settled` returns, and not before."""
+
+    async def settled(self) -> None:
+        """Raises `JournalfsError` where it can never be."""
+
     def way(self, address: str, queue: str | None) -> LinesWay:
         """One that nothing is published by yet."""
 

@@ -111,6 +111,7 @@ class Database:
         self.tables: Tables = tables_of(settings)
         self.engine: Engine = _engine(settings, makes=makes)
         self._watch: Connection | None = None
+        self._held: list[Connection] = []
 
     @property
     def dialect(self) -> str:
@@ -121,7 +122,20 @@ class Database:
         if self._watch is not None:
             self._watch.close()
             self._watch = None
+        for connection in tuple(self._held):
+            self.close_its_own(connection)
         self.engine.dispose()
+
+    def connection_of_its_own(self) -> Connection:
+        """One that nobody else uses until `close_its_own`. Raises SQLAlchemyError."""
+        connection = self.engine.connect()
+        self._held.append(connection)
+        return connection
+
+    def close_its_own(self, connection: Connection) -> None:
+        connection.invalidate()
+        connection.close()
+        self._held.remove(connection)
 
     def is_filled(self, connection: Connection) -> bool:
         """Whether there is a store."""
@@ -163,21 +177,17 @@ class Database:
         except SQLAlchemyError as error:
             raise self.failure(error, doing) from error
 
-    def insist(self, doing: str, work: Callable[[Connection, bool], None], *, at_once: bool = False) -> None:
+    def insist(self, doing: str, work: Callable[[Connection, bool], None]) -> None:
         """Commit what `work` does, waiting at most `jdbc-network-timeout` for a database that is away.
-        `work` is told whether it was tried before, and its COMMIT may have been done; `at_once`: it is one
-        statement, the first time, and has no transaction around it. Raises `StoreAway`, and `SystemFailure`
-        where waiting is no use.
+        `work` is told whether it was tried before, and its COMMIT may have been done. Raises `StoreAway`, and
+        `SystemFailure` where waiting is no use.
         """
         deadline_s = time.monotonic() + self.settings.network_timeout_ms / 1000
         again = False
         while True:
-            options: Any = {"isolation_level": "AUTOCOMMIT"} if at_once and not again else {}
             try:
-                with _untried(), self.engine.connect() as connection:
-                    connection.execution_options(**options)
-                    with connection.begin():
-                        work(connection, again)
+                with _untried(), self.engine.begin() as connection:
+                    work(connection, again)
                 return
             except SQLAlchemyError as error:
                 failure = self.failure(error, doing)

@@ -193,10 +193,10 @@ class Lease:
             f"{self.database.settings.shown}: the lease ran out, and the store may have another owner"
         )
 
-    def ask_in_postgresql(self) -> str:
-        """What `guard` asks, as part of another statement, which has `holder`: a row, or none."""
+    def ask_in_postgresql(self, holder: str) -> str:
+        """What `guard` asks, as part of another statement, which has `holder` so: a row, or none."""
         return (
-            f"SELECT id FROM {self._nodes.name} WHERE id = {PRIMARY_ROW} AND holder_id = %(holder)s "
+            f"SELECT id FROM {self._nodes.name} WHERE id = {PRIMARY_ROW} AND holder_id = {holder} "
             f"AND holder_expiration_time > {_NOW_MS['postgresql']} FOR UPDATE"
         )
 

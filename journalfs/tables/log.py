@@ -22,7 +22,7 @@ from journalfs.errors import SystemFailure
 from journalfs.format.record_types import RecordKind
 from journalfs.tables.database import Database
 from journalfs.tables.lease import Lease
-from journalfs.tables.statement import OneStatement
+from journalfs.tables.statement import Answer, OneStatement
 
 DELETED_AT_ONCE: Final = 500
 _NO_TYPE: Final = -1
@@ -52,6 +52,9 @@ class _Changes:
     ended: list[int]
     """Transactions whose rows go."""
 
+    def __bool__(self) -> bool:
+        return bool(self.rows or self.deleted or self.ended)
+
     def without_what_goes(self) -> _Changes:
         deleted, ended = set(self.deleted), set(self.ended) - {0}
         if deleted or ended:
@@ -65,9 +68,13 @@ class TableLog:
 
     def __init__(self, database: Database, table: Table, lease: Lease) -> None:
         self.database, self.table, self.lease = database, table, lease
-        self._one_statement = OneStatement(table, lease) if database.dialect == "postgresql" else None
+        self._one_statement = (
+            OneStatement(database, table, lease) if database.engine.dialect.driver == "psycopg" else None
+        )
         self._under_way: _Changes | None = None
-        """What was given and is not known to be committed."""
+        """What was given and is not known to be committed,"""
+        self._is_in_doubt = False
+        """and may be."""
         self._last: _Changes | None = None
         """What was committed last: each connection is asked for it once. A server that another one stands in
         for may lack it.
@@ -106,31 +113,59 @@ class TableLog:
             unfinished = (self._records_of.keys() | self._deletes.keys()) - ended
             self._forget_transactions(connection, sorted(unfinished))
 
-    def commit(self, records: Iterable[StagedRecord]) -> None:
-        """Make a flush durable. Raises `LeaseLost`, `SystemFailure`, and `StoreAway`, upon which the same is
-        to be given again.
+    def begin(self, records: Iterable[StagedRecord]) -> int | None:
+        """Ask for a flush to be made durable, without waiting: a descriptor that is readable when there is
+        something to `look` at. None: not now, it is for `commit`.
         """
-        again = self._under_way is not None
-        changes = self._under_way = self._under_way or self._changes(records)
-        if changes.rows or changes.deleted or changes.ended:
+        asked = self._one_statement
+        if asked is None or not asked.is_ready or self._under_way is not None or self.lease.was_away:
+            return None
+        changes = self._under_way = self._changes(records)
+        if not changes:
+            return None
+        asked.begin(changes.rows, changes.deleted, changes.ended)
+        return asked.fileno() if asked.is_ready else None
+
+    def look(self) -> bool | None:
+        """Whether what was begun is durable. None: there is no answer yet. False: `commit` finds out."""
+        assert self._one_statement is not None
+        answer = self._one_statement.look()
+        return None if answer is None else self._is_committed(answer)
+
+    def _is_committed(self, answer: Answer) -> bool:
+        self._is_in_doubt = answer is Answer.UNKNOWN
+        if answer is Answer.COMMITTED:
+            self._last, self._under_way = self._under_way, None
+        return answer is Answer.COMMITTED
+
+    def commit(self, records: Iterable[StagedRecord]) -> None:
+        """Make a flush durable; where it was begun, that goes on. Raises `LeaseLost`, `SystemFailure`, and
+        `StoreAway`, upon which the same is to be given again.
+        """
+        asked = self._one_statement
+        if asked is not None and not asked.is_ready and self._under_way is None:
+            asked.connect(lambda connection: self._refuse_older(connection, _Changes([], [], [])))
+        is_asked = asked is not None and (asked.under_way or self.begin(records) is not None)
+        if asked is not None and is_asked and self._is_committed(asked.wait()):
+            return
+        if self._under_way is None:
+            self._under_way = self._changes(records)
+        if changes := self._under_way:
+            again, self._is_in_doubt = self._is_in_doubt, True
             self._insist(changes, again=again)
             self._last = changes
-        self._under_way = None
+        self._under_way, self._is_in_doubt = None, False
 
     def _insist(self, changes: _Changes, *, again: bool) -> None:
         def work(connection: Connection, tried: bool) -> None:
             self.lease.was_away |= again or tried
             self._refuse_older(connection, changes)
-            if self._one_statement is not None and not (again or tried):
-                self._one_statement.execute(connection, changes.rows, changes.deleted, changes.ended)
-                return
             self.lease.guard(connection)
             # The answer to a COMMIT may have been lost, and not what it did.
             if not ((again or tried) and self._is_there(connection, changes)):
                 self._apply(connection, changes)
 
-        at_once = self._one_statement is not None and not again
-        self.database.insist(f"write to {self.table.name}", work, at_once=at_once)
+        self.database.insist(f"write to {self.table.name}", work)
 
     def put(self, connection: Connection, records: Iterable[StagedRecord]) -> None:
         """The same within a transaction that somebody else commits."""

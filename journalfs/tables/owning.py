@@ -74,8 +74,8 @@ class OwnedTables:
         """Of the message journal, and of the bindings journal."""
         messages, bindings = self.logs
         return (
-            LoggedBackend(journal_dir, messages, self._failed),
-            LoggedBackend(bindings_dir, bindings, self._failed),
+            LoggedBackend(journal_dir, messages, self._failed, messages),
+            LoggedBackend(bindings_dir, bindings, self._failed, bindings),
         )
 
     def bodies(self, directory: Path, aside: Aside) -> BodyWriter:

@@ -1,21 +1,32 @@
-"""A flush as one statement of PostgreSQL: it asks for the lease, inserts and deletes, in one way to the
-server and back. Each shape of it is prepared once.
+"""A flush as one statement of PostgreSQL, which is asked for and answered without anybody waiting in between.
+
+It asks for the lease, inserts and deletes, in one way to the server and back: each shape of it is prepared
+once, and values go as the server has them in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import select
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import chain, product
+from struct import pack
 from typing import Any, Final
 
 from sqlalchemy import Connection, Table
+from sqlalchemy.exc import SQLAlchemyError
 
+from journalfs.errors import SystemFailure
+from journalfs.tables.database import Database
 from journalfs.tables.lease import Lease
 
 _TYPES: Final = {
     "id": "int8",
-    "recordtype": "int2",
+    "recordtype": "int8",
     "txid": "int8",
-    "userrecordtype": "int2",
+    "userrecordtype": "int8",
     "record": "bytea",
     "txdata": "bytea",
     "seq": "int8",
@@ -27,37 +38,177 @@ _COLUMNS: Final = (
     "txchecknorecords, seq"
 )
 _VALUES: Final = (
-    "id, recordtype, 0, txid, userrecordtype, length(record), record, length(txdata), txdata, 0, seq"
+    "one.id, recordtype, 0, txid, userrecordtype, length(record), record, length(txdata), txdata, 0, seq"
 )
+_NUMBERS_OID: Final = 20
+_BYTES_OID: Final = 17
+_BINARY: Final = 1
+_TUPLES: Final = 2
+"""As libpq numbers them: a format, and what became of a query."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What of a flush there is."""
+
+    rows: bool
+    deleted: bool
+    ended: bool
+
+    @property
+    def name(self) -> str:
+        return f"flush_{self.rows:d}{self.deleted:d}{self.ended:d}"
+
+    def types(self) -> list[str]:
+        """Of the values in their order, the holder first."""
+        arrays = [f"{kind}[]" for kind in _TYPES.values()] if self.rows else []
+        return ["text", *arrays, *["int8[]"] * (self.deleted + self.ended)]
+
+    def text(self, table: str, lease: str) -> str:
+        parts, numbers = [f"lease AS ({lease})"], iter(range(2, 20))
+        if self.rows:
+            arrays = ", ".join(f"${next(numbers)}" for _ in _TYPES)
+            source = f"lease, unnest({arrays}) AS one({', '.join(_TYPES)})"
+            parts.append(f"added AS (INSERT INTO {table} ({_COLUMNS}) SELECT {_VALUES} FROM {source})")
+        for given, column in ((self.deleted, "id"), (self.ended, "txid")):
+            if given:
+                where = f"{column} = ANY(${next(numbers)}) AND {column} > 0 AND EXISTS (SELECT FROM lease)"
+                parts.append(f"no_{column} AS (DELETE FROM {table} WHERE {where})")
+        types = ", ".join(self.types())
+        return f"PREPARE {self.name}({types}) AS WITH {', '.join(parts)} SELECT count(*) FROM lease"
+
+
+_SHAPES: Final = tuple(_Shape(*given) for given in product((False, True), repeat=3) if any(given))
+
+
+class Answer(Enum):
+    """What became of a statement."""
+
+    COMMITTED = 1
+    NO_LEASE = 2
+    """It did nothing."""
+    UNKNOWN = 3
+    """It may be committed, or not."""
 
 
 class OneStatement:
-    def __init__(self, table: Table, lease: Lease) -> None:
-        self._table, self._lease = table.name, lease
+    """Of psycopg. Has a connection of its own. Use from one thread at a time."""
 
-    def execute(
-        self,
-        connection: Connection,
-        rows: Sequence[dict[str, Any]],
-        deleted: Sequence[int],
-        ended: Sequence[int],
-    ) -> None:
-        """Do all of it, in a transaction of its own; none of `rows` may be one that it deletes. Raises
-        `LeaseLost`, and then nothing was done.
+    def __init__(self, database: Database, table: Table, lease: Lease) -> None:
+        self._database, self._table, self._lease = database, table.name, lease
+        self._error: Any = database.engine.dialect.loaded_dbapi.Error
+        self._connection: Connection | None = None
+        self._server: Any = None
+        """The `PGconn`, while there is a connection."""
+        self._answers: list[Any] = []
+        self.under_way = False
+
+    @property
+    def is_ready(self) -> bool:
+        return self._server is not None
+
+    def fileno(self) -> int:
+        """Readable when there is something to `look` at."""
+        return int(self._server.socket)
+
+    def connect(self, judge: Callable[[Connection], None]) -> bool:
+        """Whether there is a connection now, with all statements prepared. `judge` raises what is wrong with
+        the database that it leads to.
         """
-        table, parts = self._table, [f"lease AS ({self._lease.ask_in_postgresql()})"]
-        given: dict[str, Any] = {"holder": self._lease.holder}
+        try:
+            self._connection = self._database.connection_of_its_own()
+            driver: Any = self._connection.connection.driver_connection
+            driver.autocommit = True
+            judge(self._connection)
+            self._connection.rollback()
+            asked = self._lease.ask_in_postgresql("$1")
+            for shape in _SHAPES:
+                driver.execute(shape.text(self._table, asked))
+        except (SQLAlchemyError, self._error):
+            # Whoever goes the usual way meets the same, and says what it is.
+            self._disconnect()
+            return False
+        except SystemFailure:
+            self._disconnect()
+            raise
+        self._server = driver.pgconn
+        return True
+
+    def begin(self, rows: Sequence[dict[str, Any]], deleted: Sequence[int], ended: Sequence[int]) -> None:
+        """Ask for all of it, as a transaction of its own; none of `rows` may be one that it deletes."""
+        shape = _Shape(bool(rows), bool(deleted), bool(ended))
+        values = [self._lease.holder.encode()]
         if rows:
-            arrays = ", ".join(f"%({name})b::{kind}[]" for name, kind in _TYPES.items())
-            given |= {name: [row[name] for row in rows] for name in _TYPES}
-            source = f"lease, unnest({arrays}) AS one({', '.join(_TYPES)})"
-            values = _VALUES.replace("id,", "one.id,", 1)
-            parts.append(f"added AS (INSERT INTO {table} ({_COLUMNS}) SELECT {values} FROM {source})")
-        for name, column, ids in (("gone", "id", deleted), ("ended", "txid", ended)):
-            if ids:
-                given[name] = list(ids)
-                where = f"{column} = ANY(%({name})b::int8[]) AND {column} > 0 AND EXISTS (SELECT FROM lease)"
-                parts.append(f"{name} AS (DELETE FROM {table} WHERE {where})")
-        found = connection.exec_driver_sql(f"WITH {', '.join(parts)} SELECT count(*) FROM lease", given)
-        if not found.scalar_one():
-            raise self._lease.is_lost()
+            for name, kind in _TYPES.items():
+                array = _bytes_array if kind == "bytea" else _numbers_array
+                values.append(array([row[name] for row in rows]))
+        values += [_numbers_array(ids) for ids in (deleted, ended) if ids]
+        self._answers, self.under_way = [], True
+        try:
+            self._server.send_query_prepared(shape.name.encode(), values, (_BINARY,) * len(values), _BINARY)
+            self._server.flush()
+        except self._error:
+            self._disconnect()
+
+    def look(self) -> Answer | None:
+        """What became of it; None: there is no answer yet."""
+        if self._server is None:
+            return self._ended(Answer.UNKNOWN)
+        try:
+            self._server.flush()
+            self._server.consume_input()
+            # The last answer comes once it is committed.
+            while not self._server.is_busy():
+                answer = self._server.get_result()
+                if answer is None:
+                    return self._ended(self._judged())
+                self._answers.append(answer)
+        except self._error:
+            self._disconnect()
+            return self._ended(Answer.UNKNOWN)
+        return None
+
+    def wait(self) -> Answer:
+        """What became of it, after at most `jdbc-network-timeout`."""
+        ends_s = time.monotonic() + self._database.settings.network_timeout_ms / 1000
+        while (answer := self.look()) is None:
+            waiting = select.poll()
+            waiting.register(self.fileno(), select.POLLIN)
+            if not waiting.poll(max(ends_s - time.monotonic(), 0) * 1000) and time.monotonic() >= ends_s:
+                self._disconnect()
+        return answer
+
+    def _judged(self) -> Answer:
+        if [one.status for one in self._answers] != [_TUPLES]:
+            self._disconnect()
+            return Answer.UNKNOWN
+        return Answer.COMMITTED if any(self._answers[0].get_value(0, 0)) else Answer.NO_LEASE
+
+    def _ended(self, answer: Answer) -> Answer:
+        self.under_way = False
+        return answer
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._database.close_its_own(self._connection)
+        self._connection = self._server = None
+
+
+def _head(oid: int, count: int) -> bytes:
+    """Of an array of one dimension, which counts from 1."""
+    return pack(">iiIii", 1, 0, oid, count, 1) if count else pack(">iiI", 0, 0, oid)
+
+
+def _numbers_array(values: Sequence[int]) -> bytes:
+    pairs = chain.from_iterable((8, value) for value in values)
+    return _head(_NUMBERS_OID, len(values)) + pack(">" + "iq" * len(values), *pairs)
+
+
+def _bytes_array(values: Sequence[bytes]) -> bytes:
+    def pieces() -> Iterator[bytes]:
+        yield _head(_BYTES_OID, len(values))
+        for value in values:
+            yield pack(">i", len(value))
+            yield value
+
+    return b"".join(pieces())

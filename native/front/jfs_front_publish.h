@@ -23,6 +23,9 @@ typedef struct {
     int wanted;      /* Python is to take over what was made here */
     uint32_t made;   /* open files that were */
     uint32_t user;   /* for whom one of those published last */
+    int defers;      /* what is staged is flushed by Python, which then calls `jfs_front_settle` */
+    uint64_t staged; /* so many writes were, ever; */
+    uint64_t enough; /* go back to Python once so many were */
 } jfs_front_lent;
 
 /* A file that lines are written to, from here to its `jfs_front_unpublishes`. */
@@ -56,6 +59,9 @@ jfs_front_lent *jfs_front_lent_of(void);
 /* Python runs, and has the end of the journal, until it waits again: nothing is published, made, flushed or closed any
  * more when this returns, and all that was is known. May be called with the interpreter's lock. */
 void jfs_front_hold(void);
+
+/* Answer the first writes that wait, where Python flushed them. */
+void jfs_front_settle(uint32_t count, int failed);
 
 void jfs_front_publishes(jfs_front_file *file);
 void jfs_front_unpublishes(jfs_front_file *file);

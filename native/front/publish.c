@@ -1,4 +1,5 @@
-/* Writes of lines: staged as they are read, durable together, then answered. And the files that they go to. */
+/* Writes of lines: staged as they are read, durable together, then answered; where Python flushes, others are staged
+ * meanwhile. And the files that they go to. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@ static jfs_front_file *files[FILES];
 jfs_front_lent front_lent = {.held = 1};
 static waiting_write waiting[WAITING_MAX];
 static uint32_t waiting_count;
+static uint64_t staged_seen; /* so many of those that Python flushes were looked at */
 
 jfs_front_lent *jfs_front_lent_of(void) { return &front_lent; }
 
@@ -33,6 +35,8 @@ void jfs_front_unpublishes(jfs_front_file *file) {
             *at = file->next;
             break;
         }
+    for (uint32_t place = 0; place < waiting_count; place++)
+        if (waiting[place].file == file) waiting[place].file = NULL; /* the mount ends meanwhile */
     if (file->is_made && !file->is_own) free(file); /* as the jfs_front_made that it is the beginning of */
 }
 
@@ -54,29 +58,46 @@ static void note(jfs_front_file *file) {
     front_lent.touched = file;
 }
 
-/* All of a batch is answered the same: it is durable, or nobody knows what is. */
-static void settle(void) {
-    if (!waiting_count) return;
-    const int error = front_lent.flush(front_lent.tail);
-    front.epoch++; /* what was kept does not show it */
+static void account(const waiting_write *one, int error) {
     front_lent.news = 1;
-    for (uint32_t place = 0; place < waiting_count; place++) {
-        const waiting_write *one = &waiting[place];
-        const struct fuse_write_out out = {.size = one->bytes};
+    if (!one->file) return;
+    if (!one->file->is_own) note(one->file);
+    if (error) {
+        one->file->failed = 1;
+        front_lent.wanted |= one->file->is_own;
+    } else {
+        one->file->taken += one->bytes;
+        one->file->lines += one->lines;
+    }
+}
+
+/* All of them the same: they are durable, or nobody knows what is. Who asked may be gone; what it wrote is there. */
+static void answer_first(uint32_t count, int error) {
+    front.epoch++; /* what was kept does not show it */
+    for (uint32_t place = 0; place < count; place++) {
+        const struct fuse_write_out out = {.size = waiting[place].bytes};
         const answer found = {.error = error ? -EIO : 0, .bytes = error ? 0 : sizeof out, .content = (const void *)&out};
-        if (!one->file->is_own) note(one->file);
-        if (error) {
-            one->file->failed = 1;
-            front_lent.wanted |= one->file->is_own;
-        } else {
-            one->file->taken += one->bytes;
-            one->file->lines += one->lines;
-        }
-        front_write_answer(one->unique, &found); /* who asked may be gone; what it wrote is there */
+        front_write_answer(waiting[place].unique, &found);
         front.counts.write++;
     }
     front.counts.flushes++;
-    waiting_count = 0;
+    waiting_count -= count;
+    memmove(waiting, waiting + count, waiting_count * sizeof *waiting);
+}
+
+static void settle(void) {
+    if (!waiting_count || front_lent.defers) return;
+    const int error = front_lent.flush(front_lent.tail);
+    for (uint32_t place = 0; place < waiting_count; place++) account(&waiting[place], error);
+    answer_first(waiting_count, error);
+}
+
+void jfs_front_settle(uint32_t count, int failed) {
+    pthread_mutex_lock(&front.device);
+    if (count > waiting_count) count = waiting_count;
+    for (uint32_t place = 0; failed && place < count; place++) account(&waiting[place], 1);
+    answer_first(count, failed);
+    pthread_mutex_unlock(&front.device);
 }
 
 void jfs_front_hold(void) {
@@ -114,10 +135,11 @@ int front_publish(const struct fuse_in_header *in, const uint8_t *arguments, siz
     if (!file) return front.counts.other++, 0;
     if (!may_answer(file) || upset_publishing()) return 0;
     if (front.releases) return front.counts.releasing++, 0;
+    if (front_lent.defers && waiting_count == WAITING_MAX) return front.counts.unready++, 0;
     if (asked_for->write_flags & FUSE_WRITE_CACHE || (!file->appends && asked_for->offset != file->bytes))
         return front.counts.unready++, 0;
     int status = front_lent.stage(front_lent.tail, file->way, lines, asked_for->size);
-    if (status == front_lent.full && waiting_count) {
+    if (status == front_lent.full && waiting_count && !front_lent.defers) {
         settle();
         status = file->failed ? front_lent.unfit : front_lent.stage(front_lent.tail, file->way, lines, asked_for->size);
     }
@@ -129,6 +151,8 @@ int front_publish(const struct fuse_in_header *in, const uint8_t *arguments, siz
     file->bytes += asked_for->size;
     if (file->is_own) front_lent.user = in->uid;
     waiting[waiting_count++] = (waiting_write){in->unique, asked_for->size, lines_in(lines, asked_for->size), file};
+    front_lent.staged++;
+    if (front_lent.defers) account(&waiting[waiting_count - 1], 0);
     if (waiting_count == WAITING_MAX) settle();
     return 1;
 }
@@ -145,14 +169,16 @@ int front_publishing(const uint8_t *arguments, size_t bytes) {
  * Python is to hear of it at once. */
 int front_publish_waiting(int (*read)(void)) {
     pthread_mutex_lock(&front.device);
-    const int any = waiting_count > 0;
+    const int any = front_lent.defers ? front_lent.staged != staged_seen : waiting_count > 0;
     pthread_mutex_unlock(&front.device);
     if (!any) return 0;
     for (int gathered = 0; gathered < GATHERED_MAX && read(); gathered++)
         ;
     pthread_mutex_lock(&front.device);
     settle();
-    const int tells = front_lent.tells || front_lent.wanted;
+    staged_seen = front_lent.staged;
+    const int are_enough = front_lent.defers && front_lent.staged >= front_lent.enough;
+    const int tells = front_lent.tells || front_lent.wanted || are_enough;
     pthread_mutex_unlock(&front.device);
     return tells;
 }
@@ -171,7 +197,10 @@ int front_release_file(const struct fuse_in_header *in, jfs_front_file *file) {
     const answer nothing = {0};
     if (!may_answer(file)) return 0;
     for (uint32_t place = 0; place < waiting_count; place++)
-        if (waiting[place].file == file) settle();
+        if (waiting[place].file == file) {
+            if (front_lent.defers) return 0;
+            settle();
+        }
     front_write_answer(in->unique, &nothing);
     front.counts.release++;
     if (file->is_own) {

@@ -45,6 +45,7 @@ typedef struct {
     uint64_t alignment_bytes;
     uint64_t buffer_bytes;   /* of records in a flush */
     uint64_t spared_bytes;   /* which a checksum needs */
+    uint64_t shared_bytes_max; /* of lines in a flush */
     uint64_t quick_ns_max;   /* of flushes, on average; above, and after one that took `stall_ns`, nothing is taken */
     uint64_t stall_ns;
     int64_t now_ms;          /* -1: as the clock says */

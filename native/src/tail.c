@@ -8,7 +8,7 @@
 
 #include "text_message.h"
 
-enum { FLUSH_BYTES_MAX = 64 * 1024, STEPS_PER_MS = 10000, REFERENCE_BYTES = 8 };
+enum { LINES_BYTES_MAX = 64 * 1024, STEPS_PER_MS = 10000, REFERENCE_BYTES = 8 };
 
 static const uint64_t before_1970 = 0x01b21dd213814000; /* from where user ids count, in their steps */
 
@@ -71,14 +71,14 @@ jfs_status jfs_tail_stage(jfs_tail *tail, jfs_tail_way *way, const uint8_t *line
     jfs_stretch texts[JFS_TAIL_TEXTS_MAX];
     jfs_batch_progress progress = {0};
     uint64_t found;
-    if (!takes(tail, way) || length == 0 || length > FLUSH_BYTES_MAX || lines[length - 1] != '\n') return JFS_RANGE;
+    if (!takes(tail, way) || length == 0 || length > LINES_BYTES_MAX || lines[length - 1] != '\n') return JFS_RANGE;
     if (jfs_split_lines(lines, length, texts, JFS_TAIL_TEXTS_MAX, &found) != JFS_OK) return JFS_RANGE;
     const uint32_t count = (uint32_t)found;
     const int alone = count == 1 && text_message_queues(way->batch) == 1;
     if (text_message_too_long(way->batch, text_message_longest(way->batch, texts, count)) ||
         tail->id_last + 1 + count >= tail->id_end) return JFS_RANGE;
     if (needed_bytes(way->batch, texts, count, alone) > room(tail) ||
-        (tail->stage->used_bytes && tail->stage->used_bytes + length > FLUSH_BYTES_MAX))
+        (tail->stage->used_bytes && tail->stage->used_bytes + length > tail->shared_bytes_max))
         return JFS_FULL;
     fill_in(tail, way, alone);
     jfs_status status = jfs_stage_texts(tail->stage, tail->ledger, way->batch, lines, texts, count, &progress);

@@ -68,9 +68,11 @@ class BrokerInstance:
             self._purge("orders")
         return took
 
-    def consume(self, messages: int) -> float:
-        """Seconds that its own `consumer` takes to receive so many, likewise."""
-        return self._timed("consumer", messages, 1)
+    def consume(self, messages: int, *, each: bool = False) -> float:
+        """Seconds that its own `consumer` takes to receive so many, likewise. `each`: it commits each before
+        the next.
+        """
+        return self._timed("consumer", messages, 1, *(["--commit-interval", "1"] if each else []))
 
     def _timed(self, command: str, messages: int, threads: int, *more: str) -> float:
         counts = ["--message-count", str(messages // threads), "--threads", str(threads)]

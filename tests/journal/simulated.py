@@ -91,6 +91,7 @@ class SimulatedDisk:
     kind: BackendKind = BackendKind.SIMULATED
     event_fd: int | None = None
     performs: bool = True
+    defers: bool = False
     broke_off: BaseException | None = None
     """What ended a write for whoever the end of a journal was lent to."""
     _names: dict[str, _Inode] = field(default_factory=dict)
@@ -192,6 +193,9 @@ class SimulatedDisk:
                 return errno.EIO
 
         tail.by_call(write)
+
+    def ring(self) -> None:
+        """Nobody waits for an event."""
 
     def submit(self, file: OpenFile, stage: Stage, length: int, *, durable: bool, tag: int) -> None:
         self._call("submit")

@@ -7,12 +7,13 @@ and a reference to each of its queues, or a transaction of such. All else is lef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from journalfs.clock import SystemClock
 from journalfs.engine.tail import FLUSH, FULL, STAGE, UNFIT, UNLIMITED, Tail, TailWay
 from journalfs.errors import JournalfsError
+from journalfs.journal.record_log import Position
 from journalfs.store.api import LentEnd
 from journalfs.store.core import Core
 from journalfs.store.memory import Held, each_at_most
@@ -55,7 +56,17 @@ class Lending:
     arrivals: Arrivals
     writable: Callable[[], bool]
     published: Callable[[], None]
+    settle: Callable[[Position], Awaitable[None]]
+    """Has it durable, where flushes are left to Python."""
     tail: Tail
+
+    @property
+    def defers(self) -> bool:
+        return self.journals.messages.backend.defers
+
+    async def settled(self) -> None:
+        """Return when all that was published is durable. Raises WriteFailed."""
+        await self.settle(self.journals.messages.position)
 
     @property
     def end(self) -> LentEnd:
@@ -126,13 +137,15 @@ class Lending:
         fields = self.tail.fields
         if not (fields.records or fields.error):
             return False
-        position = self.journals.messages.take_back(self.tail)
+        reached = self.journals.messages.take_back(self.tail)
+        position = self.journals.messages.position if self.defers else reached
         self.journals.ids.drawn(int(fields.id_last))
         USER_IDS.drawn(int(fields.step_last))
         for way in ways:
             self._count(way, position)
         fields.error = 0
-        self.published()
+        if not self.defers:
+            self.published()
         return True
 
     def _count(self, way: LinesWay, position: int) -> None:

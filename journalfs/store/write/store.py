@@ -6,7 +6,7 @@ import logging
 from array import array
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar, cast
 
@@ -184,6 +184,7 @@ class WritingStore(SelfReadingStore):
             self.arrivals,
             writable=self._takes_lines,
             published=self._lines_published,
+            settle=partial(self.settled_unbroken, only_adds=True),
             tail=Tail(),
         )
         self.expiring = Expiring(core, self._rules, self, self._forward, self._forwarding.may_leave)
