@@ -141,6 +141,7 @@ def _measure(context: Context, title: str, against: str, sides: Mapping[str, Cal
         names = list(sides) if number % 2 else list(reversed(sides))
         rounds.append({name: sides[name]() for name in names})
     for key in rounds[0]["journalfs"]:
+        told = [side for side in sides if key in rounds[0][side]]
         case = Case(
             f"front-{title} {key}".replace(", ", "-").replace(" ", "-"),
             "Front",
@@ -148,10 +149,10 @@ def _measure(context: Context, title: str, against: str, sides: Mapping[str, Cal
             "1/s" if key == "rate" else "us",
             "higher" if key == "rate" else "lower",
             {},
-            against=against if against in sides else "front off",
+            against=against if against in told else "front off",
         )
-        values = {side: [taken[side][key] for taken in rounds[1:] if key in taken[side]] for side in sides}
-        context.keep(conclude(case, {side: found for side, found in values.items() if found}, context.commit))
+        values = {side: [taken[side][key] for taken in rounds[1:]] for side in told}
+        context.keep(conclude(case, values, context.commit))
 
 
 @contextmanager
