@@ -56,7 +56,7 @@ except ImportError as missing:
         "a store in a database", package="sqlalchemy", install="pip install 'journalfs[jdbc]'"
     ) from missing
 
-from journalfs.tables.schema import Tables, file_table, tables_of
+from journalfs.tables.schema import Tables, extension_of, file_table, tables_of
 
 log = logging.getLogger(__name__)
 
@@ -298,7 +298,7 @@ class Database:
 
     def write_file(self, connection: Connection, table: Table, name: str, path: Path) -> None:
         """A new row with the content of a file."""
-        values: dict[str, Any] = {"filename": name, "extension": name.rpartition(".")[2]}
+        values: dict[str, Any] = {"filename": name, "extension": extension_of(name)}
         if self.dialect == "sqlite":
             room = func.zeroblob(door.status(path).st_size)
             key = connection.execute(insert(table).values(**values, data=room)).inserted_primary_key
@@ -336,7 +336,7 @@ class Database:
             content: Any = piece
             if self.dialect == "postgresql":
                 content = connection.execute(select(func.lo_from_bytea(cast(0, OID), piece))).scalar_one()
-            extension = name.rpartition(".")[2]
+            extension = extension_of(name)
             connection.execute(insert(table).values(filename=name, extension=extension, data=content))
         elif here:  # as a broker does, there
             content = func.concat(func.substr(table.c.data, 1, at), piece)

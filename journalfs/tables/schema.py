@@ -27,6 +27,8 @@ from journalfs.config.database import DERBY, DatabaseSettings
 BLOB_BYTES_MAX: Final = {"postgresql": 1 << 30, "mysql": 1 << 32, "oracle": 1 << 32}
 """A longer message is a large one."""
 
+EXTENSION_CHARS_MAX: Final = 10
+
 STATE_ROW: Final = 0
 PRIMARY_ROW: Final = 1
 BACKUP_ROW: Final = 2
@@ -155,8 +157,13 @@ def file_table(metadata: MetaData, name: str) -> Table:
         metadata,
         Column("id", _COUNTED, *counted, primary_key=True),
         Column("filename", String(255)),
-        Column("extension", String(10)),
+        Column("extension", String(EXTENSION_CHARS_MAX)),
         Column("data", _FILE),
         Index(f"{name}_idx", "filename"),
         mysql_engine="InnoDB",
     )
+
+
+def extension_of(name: str) -> str:
+    """What a row says of the name of a file: nobody looks for a longer one by it."""
+    return name.rpartition(".")[2][:EXTENSION_CHARS_MAX]
