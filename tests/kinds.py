@@ -20,6 +20,7 @@ from tests.memory import MemoryServer, make_known
 from tests.tables.servers import Server
 
 FILES, SQLITE, POSTGRESQL, MEMORY = KINDS = ("files", "sqlite", "postgresql", "memory")
+_ELSEWHERE = (SQLITE, POSTGRESQL, MEMORY)
 QUICK = {
     SQLITE: (
         "tests/writing/test_removing.py",
@@ -34,18 +35,43 @@ DATABASES = ("sqlite", "postgresql", "mysql")
 OF_ONE_RULE = {"url": DATABASES, "database": DATABASES, "kind": (*BACKENDS, *DATABASES)}
 """By the name of a parameter; any other may have the name of a backend."""
 
+_WRITING = "tests/store/writing/test_"
 OF_FILES = (
-    # Staged names lie beside the derived store, and go with it.
-    "test_staged_names_outlive_the_mount_and_what_they_are_in",
+    # Staged names lie beside the derived store, and go with it; so do names of tails, and the index.
+    "tests/writing/test_staging.py::test_staged_names_outlive_the_mount_and_what_they_are_in",
+    f"{_WRITING}listed_names.py::test_names_of_tails_outlast_the_store_being_closed",
+    f"{_WRITING}pages_consumed.py::test_what_nobody_consumed_is_not_read_again",
+    # What cannot be published stays in a table.
+    f"{_WRITING}flushed.py::test_what_has_no_queue_any_more_is_put_aside",
+    # They change files, or look at them by name, where there are tables.
+    f"{_WRITING}bodies_of_pages.py::test_killed_between_the_page_and_the_commit",
+    f"{_WRITING}delivering.py::test_priority_then_arrival_then_pages_and_nothing_before_its_time",
+    f"{_WRITING}forwarding.py::test_a_large_message_gets_a_body_of_its_own",
+    *(
+        f"{_WRITING}{name}.py"
+        for name in (
+            "checksums",
+            "large_message_sync",
+            "leftovers",
+            "long_changes",
+            "lost_pages",
+            "ownership",
+            "pages_taken_away",
+            "retention",
+            "snapshots",
+            "taken_away",
+            "upkeep",
+        )
+    ),
 )
-"""What a store in a database does not do; docs/use/database.md says so."""
+"""What is not asked of a store elsewhere, by test or module; docs/use/database.md says what differs."""
 
 _numbers = itertools.count()
 
 
 def mark_long(items: list[pytest.Item]) -> None:
     """To be called before items are chosen by their marks."""
-    items[:] = [one for one in items if _kind(one) == FILES or not one.name.startswith(OF_FILES)]
+    items[:] = [one for one in items if _kind(one) not in _ELSEWHERE or not one.nodeid.startswith(OF_FILES)]
     for item in items:
         if _kind(item) in (None, FILES) or item.nodeid.startswith(QUICK.get(str(_kind(item)), ())):
             continue
@@ -83,7 +109,8 @@ def _parameters(item: pytest.Item) -> dict[str, object]:
 
 
 def _kind(item: pytest.Item) -> object:
-    return _parameters(item).get("store_kind")
+    given = _parameters(item)
+    return given.get("store_kind", given.get("writable"))
 
 
 def new_database(request: pytest.FixtureRequest, kind: str, folder: Path) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
 import subprocess
+import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +22,38 @@ from journalfs.ids import MessageId
 from journalfs.store.queues import StoreQueue
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import SyncMode, WritingStore
-from tests.kinds import BACKENDS
+from journalfs.tables.deriving import DerivedTables
+from journalfs.tables.filling import fill_tables
+from tests.kinds import BACKENDS, POSTGRESQL, SQLITE, new_database
 from tests.reference.store import load
 from tests.store.conftest import LittleStore
+from tests.tables.instances import instance_at
+from tests.tables.rival import settings_in
+
+PARTS = "journal", "bindings", "paging", "large-messages"
+_numbers = itertools.count()
 
 
 @dataclass
 class Writable:
-    """A little store and how to open it for writing."""
+    """A little store and how to open it for writing: in place, or in a database that is filled with it each
+    time, and from which it is made again at the end.
+    """
 
     little: LittleStore
     backend: str
+    new_url: Callable[[], str] | None = None
+    instance: Path | None = None
+    """What says which database it is in."""
+    is_open: bool = False
+    """There."""
+    derived: Path | None = None
+    """What is worked on then."""
+    _made: dict[Path, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def root(self) -> Path:
-        return self.little.root
+        return self.derived or self.little.root
 
     @property
     def clock(self) -> FakeClock:
@@ -45,14 +64,53 @@ class Writable:
         self, *, sync: SyncMode = SyncMode.ALWAYS, index: bool = False, attended: bool = True
     ) -> AsyncIterator[WritingStore]:
         """The store, with its own work going on; not `attended`, only that of its journals."""
-        store = open_for_writing(self.root, sync=sync, clock=self.clock, index=index)
+        with self._place() as place:
+            store = open_for_writing(place, sync=sync, clock=self.clock, index=index)
+            if place == self.instance:
+                self.derived = store.core.layout.root
+            try:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(store.run if attended else store.journals.run)
+                    yield store
+                    nursery.cancel_scope.cancel()
+            finally:
+                store.close()
+
+    @contextmanager
+    def _place(self) -> Iterator[Path]:
+        """The database of before, where nobody changed what was made of it since."""
+        root = self.little.root
+        if self.new_url is None:
+            yield root
+            return
+        if self.instance is None or self._made != _stamps(root):
+            self.instance = instance_at(root.with_name(f"instance-{next(_numbers)}"), self.new_url())
+            (self.instance / "data").mkdir()
+            fill_tables(settings_in(self.instance), root, str(uuid.uuid4()))
+        if (own := root / "journalfs.toml").exists():
+            shutil.copy(own, self.instance / "data")
+        self.is_open = True
         try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(store.run if attended else store.journals.run)
-                yield store
-                nursery.cancel_scope.cancel()
+            yield self.instance
         finally:
-            store.close()
+            made = self.in_files()
+            self.is_open, self.derived = False, None
+            for name in PARTS:
+                shutil.rmtree(root / name, ignore_errors=True)
+                if (made / name).exists():
+                    shutil.copytree(made / name, root / name)
+            self._made = _stamps(root)
+
+    def in_files(self) -> Path:
+        """A store in files, as the tables are now where it is in a database."""
+        if self.instance is None or not self.is_open:
+            return self.root
+        return DerivedTables(settings_in(self.instance)).place
+
+
+def _stamps(root: Path) -> dict[Path, tuple[int, int]]:
+    files = [path for name in PARTS for path in (root / name).rglob("*") if path.is_file()]
+    return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
 
 
 @asynccontextmanager
@@ -88,7 +146,7 @@ def ids_of(store: WritingStore, name: str = "work.a", address: str = "work") -> 
 
 def on_disk(writable: Writable, queue: str) -> list[dict[str, Any]]:
     """The messages of a queue as the independent reader finds them."""
-    found = load(writable.root, writable.clock.now_ms())
+    found = load(writable.in_files(), writable.clock.now_ms())
     (messages,) = (one["messages"] for one in found["queues"] if one["name"] == queue)
     return list(messages)
 
@@ -106,11 +164,20 @@ def configured_by_broker(writable: Writable) -> None:
     (writable.root / "broker.xml").write_text(_BROKER_XML)
 
 
-@pytest.fixture(params=BACKENDS)
-def writable(little_store: LittleStore, request: pytest.FixtureRequest) -> Writable:
-    backend = str(request.param)
+@pytest.fixture(params=(*BACKENDS, SQLITE, POSTGRESQL))
+def writable(
+    little_store: LittleStore,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Writable:
+    kind = str(request.param)
+    backend = kind if kind in BACKENDS else "NIO"
     (little_store.root / "journalfs.toml").write_text(f'journal-type = "{backend}"\n')
-    return Writable(little_store, backend)
+    if kind in BACKENDS:
+        return Writable(little_store, kind)
+    monkeypatch.setenv("JOURNALFS_DERIVED", str(tmp_path / "derived"))
+    return Writable(little_store, backend, lambda: new_database(request, kind, tmp_path))
 
 
 DISK_BYTES = 8 * 1024 * 1024

@@ -191,9 +191,9 @@ async def test_an_address_that_always_pages(writable: Writable) -> None:
 
 @pytest.mark.rule("S-112")
 async def test_bodies_of_large_messages_go_with_their_page(paging: Writable) -> None:
-    large = paging.root / "large-messages"
     content = bytes(range(256)) * 600
     async with paging.open() as store:
+        large = paging.root / "large-messages"
         await publish(store, "in.bin", content)
         (body,) = large.iterdir()
         message = queue_of(store, "work.a").message(ids_of(store, "work.a")[1])
@@ -225,6 +225,7 @@ async def test_nothing_is_appended_behind_what_is_damaged(paging: Writable) -> N
     whole = path.read_bytes()
     path.write_bytes(whole + whole[:50])
     async with paging.open() as store:
+        (path,) = (paging.root / "paging").rglob(path.name)
         await publish(store, "in.txt", b"one\n")
         assert bodies_of(store, "work.a") == ["paged 2000", "one"]
         assert path.read_bytes() == whole + whole[:50]
