@@ -91,7 +91,7 @@ class Crashes:
 
     def _count(self, mounted: MountedStore) -> None:
         found = mounted.control("mount.json")
-        self.writes += found["requests"]["write"]
+        self.writes += found["requests"].get("write", 0)
         self.hot += found.get("frontRequests", {"write": 0})["write"]
 
 
