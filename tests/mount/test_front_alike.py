@@ -166,6 +166,7 @@ def test_calls_come_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     done: list[object] = []
     with both(tmp_path) as told:
         for count in range(CALLS):
+            arguments: tuple[object, ...]
             numbers = sorted(told[0].files)
             if len(numbers) < OPEN_MAX and chance.random() < 0.3:
                 path = f"{chance.choice(FOLDERS)}/{chance.choice(NAMES)}"
