@@ -5,7 +5,7 @@ from it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -13,6 +13,7 @@ from journalfs.config.database import DatabaseSettings, DatabaseStore
 from journalfs.config.layout import StoreLayout, locate_store
 from journalfs.config.older import forced
 from journalfs.engine.disk import DiskBackend
+from journalfs.engine.logged import Failing
 from journalfs.engine.page_file import PageStore
 from journalfs.errors import JournalfsError, NotAStore, OlderStore
 from journalfs.large.aside import Aside
@@ -42,8 +43,7 @@ class Owned(Protocol):
     """What people know it by."""
     directories: tuple[Path, ...]
     """Where it lies, whose disks may be full; none for a database."""
-    on_failure: Callable[[str], None]
-    """Told, in any thread, why nothing can be written any more."""
+    failing: Failing
 
     def backends(self, journal_dir: Path, bindings_dir: Path) -> tuple[DiskBackend, DiskBackend]:
         """Of the message journal, and of the bindings journal."""

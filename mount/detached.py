@@ -13,7 +13,7 @@ from typing import Final
 
 import trio
 
-from journalfs_mount.mountpoint import MOUNT_TABLE
+from journalfs_mount.mountpoint import MOUNT_TABLE, is_detached
 from journalfs_mount.refusals import Refused
 
 LOOK_S: Final = 0.5
@@ -24,8 +24,8 @@ class Detachment:
     """Whether a mount was detached, as far as it matters to those who wait. `run` looks after them."""
 
     def __init__(self) -> None:
-        self.is_detached: Callable[[], bool] = lambda: False
-        """Whether the kernel's table has the mount no longer; set by who knows it."""
+        self.device: str | None = None
+        """The mount's, in the kernel's table; None until that is known."""
         self._waits: set[trio.CancelScope] = set()
         self._some = trio.Event()
         self._over = False
@@ -59,7 +59,7 @@ class Detachment:
             self._some = trio.Event()
 
     def _look(self) -> None:
-        if not self.is_detached():
+        if self.device is None or not is_detached(self.device):
             return
         self._over = True
         for scope in list(self._waits):

@@ -15,7 +15,7 @@ import inspect
 import math
 import os
 import select
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Final, Protocol
 
@@ -51,6 +51,15 @@ class FastWaitUnavailableError(Exception):
     """The private names that the fast wait stands on are not what they were."""
 
 
+class Handled(Protocol):
+    begun: int
+    """How many requests a handler was called for."""
+
+
+class Told(Protocol):
+    def look_soon(self) -> None: ...
+
+
 class FastWait(trio.abc.Instrument):
     """The wait of one mount. Make it with `prepare`, inside `trio.run`, after `pyfuse3.init`."""
 
@@ -82,12 +91,8 @@ class FastWait(trio.abc.Instrument):
         self._yielded = 0.0
         self._stock: Any = None
         self.requests = 0
-        self.begun: Callable[[], int] = lambda: 0
-        """How many requests a handler was called for."""
-        self.unanswered: Callable[[], None] = lambda: None
-        """Called when one was read that none was called for: somebody is interrupted, as a rule."""
-        self.broken_off: Callable[[], None] = lambda: None
-        """Called when a task of the request loop ends, as all of them do when the mount does."""
+        self._handled: Handled | None = None
+        self._told: Told | None = None
         self._expected = -1
 
     @classmethod
@@ -162,13 +167,26 @@ class FastWait(trio.abc.Instrument):
     def task_exited(self, task: trio.lowlevel.Task) -> None:
         if task in self._served:
             self._served.discard(task)
-            self.broken_off()
+            self._may_be_over()
+
+    def tell(self, handled: Handled, told: Told) -> None:
+        """Tell of a request for which no handler was called, which is somebody who is interrupted as a rule,
+        and of the end of a task of the request loop, all of which end when the mount does.
+        """
+        self._handled, self._told = handled, told
+
+    def _begun(self) -> int:
+        return 0 if self._handled is None else self._handled.begun
+
+    def _may_be_over(self) -> None:
+        if self._told is not None:
+            self._told.look_soon()
 
     async def wait(self) -> bool:
         """Return True when a request can be read, False when the loop shall end."""
         task = trio.lowlevel.current_task()
-        if 0 <= self.begun() < self._expected:
-            self.unanswered()
+        if 0 <= self._begun() < self._expected:
+            self._may_be_over()
         self._expected = -1
         while self._reader is not task:
             if self._closed:
@@ -235,7 +253,7 @@ class FastWait(trio.abc.Instrument):
             if wait(0, burst=is_idle) or (is_idle and not runnable and wait(_sleep_ns(), burst=False)):
                 self.requests += 1
                 # A handler begins before anybody waits for the next request.
-                self._expected = self.begun() + 1
+                self._expected = self._begun() + 1
                 if self._watch is not None:
                     self._watch.works(perf_counter())
                 return True
@@ -299,14 +317,6 @@ def fuse_descriptors() -> set[int]:
         if target == "/dev/fuse":
             found.add(int(name))
     return found
-
-
-def is_connected(descriptors: Iterable[int]) -> bool:
-    """False when the kernel has given up one of these descriptors of the FUSE device."""
-    poll = select.poll()
-    for descriptor in descriptors:
-        poll.register(descriptor, 0)
-    return not poll.poll(0)
 
 
 def _trio_poll_fd() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import math
+import select
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -59,8 +60,8 @@ class Interruptions:
 
     def __init__(self, shares: Shares | None = None) -> None:
         self._shares = shares if shares is not None else Shares({})
-        self.connected: Callable[[], bool] = lambda: True
-        """Whether the kernel still listens; set by who knows its descriptor."""
+        self.descriptors: frozenset[int] = frozenset()
+        """By which the kernel is heard."""
         self.told = False
         """Whether `look_soon` is called whenever a signal may have come: then nobody looks without it."""
         self._soon = trio.Event()
@@ -135,9 +136,16 @@ class Interruptions:
             wait.hinted = True
         self._soon.set()
 
+    def _connected(self) -> bool:
+        """Whether the kernel still listens: it has given up none of the descriptors of its device."""
+        poll = select.poll()
+        for descriptor in self.descriptors:
+            poll.register(descriptor, 0)
+        return not poll.poll(0)
+
     async def look(self) -> None:
         """End the waits of those who are told to stop."""
-        if self.connected():
+        if self._connected():
             await self._look_at(list(self._waits))
         else:
             self.end()

@@ -8,7 +8,6 @@ import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,11 +18,11 @@ from journalfs.clock import Clock, SystemClock
 from journalfs.errors import JournalfsError, MountFailed, SystemFailure
 from journalfs.ownership import as_started
 from journalfs.store.api import REST, Store
-from journalfs_mount.fastwait import FastWait, FastWaitUnavailableError, fuse_descriptors, is_connected
+from journalfs_mount.fastwait import FastWait, FastWaitUnavailableError, fuse_descriptors
 from journalfs_mount.front import Front, FrontUnavailableError
 from journalfs_mount.limits import READ_AHEAD_KIB, WORKERS_MAX
 from journalfs_mount.loop_watch import LoopWatch
-from journalfs_mount.mountpoint import is_detached, mounted_at
+from journalfs_mount.mountpoint import mounted_at
 from journalfs_mount.nodes.base import MountContext
 from journalfs_mount.operations import Operations
 from journalfs_mount.options import MountOptions
@@ -105,7 +104,7 @@ class _Mount:
         self._device: str | None = None
         """The mount's, in the kernel's table."""
         self._context = context = MountContext(store, options, report)
-        report.shares = lambda: {"users": context.shares.report()}
+        report.shares = context.shares
         self.operations = Operations(context, self._ready)
         self._watch = LoopWatch(store.loop_lag, self.operations.latest_request)
         if not context.read_only:
@@ -119,7 +118,7 @@ class _Mount:
             self._mount(source)
             try:
                 opened = fuse_descriptors() - before
-                self._context.interruptions.connected = partial(is_connected, frozenset(opened))
+                self._context.interruptions.descriptors = frozenset(opened)
                 if len(opened) == 1 and not self._context.read_only:
                     self._store.changes.leaving_told(self._context.believed.left)
                     self._context.believed.begin(*opened)
@@ -172,7 +171,7 @@ class _Mount:
         mount = mounted_at(self._mountpoint)
         self._device = mount.device if mount is not None else None
         if mount is not None:
-            self._context.detachment.is_detached = partial(is_detached, mount.device)
+            self._context.detachment.device = mount.device
 
     def _choose_loop(self, opened: set[int]) -> None:
         if self._options.loop == "stock":
@@ -228,8 +227,7 @@ class _Mount:
     def _notice_signals(self, fast: FastWait) -> None:
         interruptions, operations = self._context.interruptions, self.operations
         interruptions.told = True
-        fast.begun = lambda: operations.begun
-        fast.unanswered = fast.broken_off = interruptions.look_soon
+        fast.tell(operations, interruptions)
 
     def _ready(self) -> None:
         self._answers.set()

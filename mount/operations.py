@@ -126,7 +126,7 @@ class Operations(pyfuse3.Operations):
         self._fault: tuple[object, ...] = ()
         """The last rename that was told a fault and must replace nothing: `mv` asks again without that."""
         self._finders = Finders()
-        context.is_open = self._is_open
+        context.opened = self._files
         context.nodes = NodeTable(RootDirectory(context), lambda inode: MessageFile.of_inode(context, inode))
 
     def init(self) -> None:
@@ -360,12 +360,10 @@ class Operations(pyfuse3.Operations):
         shares = self._context.shares
         shares.take(Share.STREAMS, ctx.uid)
         try:
-            stream = node.open_stream(flags)
+            return node.open_stream(flags, partial(shares.give_back, Share.STREAMS, ctx.uid))
         except BaseException:
             shares.give_back(Share.STREAMS, ctx.uid)
             raise
-        stream.given_back = partial(shares.give_back, Share.STREAMS, ctx.uid)
-        return stream
 
     @guarded
     async def create(
@@ -771,13 +769,6 @@ class Operations(pyfuse3.Operations):
             return False
         self._context.nodes.drop_unused(node)
         return True
-
-    def _is_open(self, context: MountContext) -> bool:
-        nodes = self._context.nodes
-        return any(
-            (node := nodes.node(opened.inode)) is not None and node.context is context
-            for opened in self._files
-        )
 
     def _node(self, inode: int) -> Node:
         node = self._context.nodes.node(inode)

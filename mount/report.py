@@ -15,6 +15,7 @@ from journalfs.showing import shown, shown_in
 from journalfs.store.api import Bytes, VirtualDirectory, VirtualFile
 from journalfs_mount.front import Front
 from journalfs_mount.limits import REFUSALS_MAX
+from journalfs_mount.shares import Shares
 
 REPORT_NAME: Final = "mount.json"
 
@@ -44,7 +45,7 @@ class MountReport:
         self.follow = "off"
         self.follow_failure: str | None = None
         self.details: dict[str, object] = {}
-        self.shares: Callable[[], Mapping[str, object]] = dict
+        self.shares: Shares | None = None
         """What users hold of what is shared."""
         self._refusals: deque[dict[str, object]] = deque(maxlen=REFUSALS_MAX)
 
@@ -62,7 +63,7 @@ class MountReport:
             **({} if self.follow_failure is None else {"followFailure": shown(self.follow_failure)}),
             **{name: shown_in(value) for name, value in self.details.items()},
             "refused": shown_in(list(self._refusals)),
-            **self.shares(),
+            **({} if self.shares is None else {"users": self.shares.report()}),
             **({} if self.front is None else {"frontRequests": self.front.counts()}),
             "requests": dict(sorted(self._requests().items())),
         }

@@ -10,7 +10,7 @@ import os
 import threading
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any, Final
 from journalfs import door, sources
 from journalfs.config.database import DRIVERS, DatabaseSettings
 from journalfs.engine.disk import DiskBackend
-from journalfs.engine.logged import LoggedBackend
+from journalfs.engine.logged import Failing, LoggedBackend
 from journalfs.engine.page_file import PageFile, PageStore
 from journalfs.engine.stage import StagedRecord
 from journalfs.errors import StoreBusy
@@ -267,8 +267,8 @@ class OwnedMemory:
     directories: tuple[Path, ...] = ()
 
     def __init__(self, remote: Remote) -> None:
-        self.on_failure: Callable[[str], None] = print
         self.shown = remote.shown
+        self.failing = Failing()
         with ExitStack() as undo:
             undo.callback(remote.close)
             if not remote.ask("take"):
@@ -281,11 +281,8 @@ class OwnedMemory:
 
     def backends(self, journal_dir: Path, bindings_dir: Path) -> tuple[DiskBackend, DiskBackend]:
         messages, bindings = (MemoryLog(self._remote, name) for name in JOURNALS)
-        failed = self._failed
+        failed = self.failing
         return LoggedBackend(journal_dir, messages, failed), LoggedBackend(bindings_dir, bindings, failed)
-
-    def _failed(self, reason: str) -> None:
-        self.on_failure(reason)
 
     def bodies(self, directory: Path, aside: Aside) -> BodyWriter:
         return MemoryBodies(directory, aside, self._remote)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -85,8 +86,7 @@ def _carry(
 
         with Progress(console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(f"{mode} {store}", total=work.source_bytes())
-            work.advance = lambda count: bar.advance(task, count)
-            report = work.run()
+            report = replace(work, advance=lambda count: bar.advance(task, count)).run()
     else:
         report = work.run()
     if as_json:

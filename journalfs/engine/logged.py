@@ -61,6 +61,26 @@ class _Begun:
     descriptor: int
 
 
+class Writes(Protocol):
+    def give_up(self, reason: str) -> None: ...
+
+
+class Failing:
+    """Tells whoever writes, in any thread, why nothing can be written any more; before, the program's log."""
+
+    def __init__(self) -> None:
+        self._writes: Writes | None = None
+
+    def heard_by(self, writes: Writes) -> None:
+        self._writes = writes
+
+    def __call__(self, reason: str) -> None:
+        if self._writes is None:
+            log.error(reason)
+        else:
+            self._writes.give_up(reason)
+
+
 class LoggedBackend(DiskBackend):
     """Flushes are committed to a log before they are in the files: in a thread of its own, unless the log can
     be asked without.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -70,6 +70,7 @@ class Opening:
         self.clock = clock
         self.ours = ours
         self.anew = anew
+        self.derived = derived_from(layout.root)
         self.events = Events(clock) if events is None else events
         self.bindings_reader = BindingsReader(layout.bindings_dir, relative_to=layout.root)
         self.missing: list[Damage] = []
@@ -266,7 +267,6 @@ class Opening:
         return numbers
 
     def _core(self, loader: JournalLoader, numbers: PartNumbers) -> Core:
-        derived = derived_from(self.layout.root)
         return Core(
             layout=self.layout,
             clock=self.clock,
@@ -279,10 +279,14 @@ class Opening:
             ),
             events=self.events,
             numbers=numbers,
-            derived=derived,
-            missing_journal_files=self._missing_ids if derived is None else (),
-            other_damage=tuple if derived is None else derived.damage.copy,
+            derived=self.derived,
+            missing_journal_files=self._missing_ids if self.derived is None else (),
+            other_damage=self._other_damage,
         )
+
+    def _other_damage(self) -> Iterable[Damage]:
+        """What is wrong with the store as a whole."""
+        return () if self.derived is None else self.derived.damage
 
     def _missing_pages(self, core: Core, description: IndexDescription) -> Iterator[Damage]:
         listed = {one.file for one in self.missing}

@@ -7,13 +7,13 @@ parts, whose names are the same each time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from journalfs import door
 from journalfs.clock import NS_PER_MS, StoppedClock
 from journalfs.config.layout import StoreLayout
+from journalfs.damage import Damage
 from journalfs.engine.state import LiveState
 from journalfs.engine.waiting import Turn, offload
 from journalfs.errors import Damaged, JournalfsError, ReadOnlyStore, SystemFailure
@@ -73,8 +73,10 @@ class SnapshotOpening(Opening):
         core.paging.own.durable_bytes = {
             pages / page.folder / page.name: page.bytes for page in self._snapshot.pages
         }
-        core.other_damage = partial(damage_of, self.layout.root, self._snapshot)
         return core
+
+    def _other_damage(self) -> Iterable[Damage]:
+        return damage_of(self.layout.root, self._snapshot)
 
 
 class StoreSnapshot:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Table, select
 
 from journalfs import door
 from journalfs.config.database import DatabaseSettings
-from journalfs.engine.logged import LoggedBackend
+from journalfs.engine.logged import Failing, LoggedBackend
 from journalfs.engine.page_file import PageFile, PageStore
 from journalfs.format.flush_note import FlushNote
 from journalfs.ids import MessageId
@@ -40,14 +40,13 @@ class OwnedTables:
         """Take the lease and derive what is there; missing tables are made. Raises `StoreBusy`,
         `SystemFailure` and `DependencyMissing`.
         """
-        self.on_failure: Callable[[str], None] = log.error
-        """Told, in any thread, why nothing can be written any more."""
         self.shown = settings.shown
+        self.failing = Failing()
         self.directories: tuple[Path, ...] = ()
         with ExitStack() as undo:
             self.database = Database(settings, makes=True)
             undo.callback(self.database.close)
-            self.lease: Final = Lease(self.database, lost=self._failed)
+            self.lease: Final = Lease(self.database, lost=self.failing)
             self.lease.acquire()
             undo.callback(self.lease.release)
             with self.database.begin("make the tables") as connection:
@@ -74,8 +73,8 @@ class OwnedTables:
         """Of the message journal, and of the bindings journal."""
         messages, bindings = self.logs
         return (
-            LoggedBackend(journal_dir, messages, self._failed, messages),
-            LoggedBackend(bindings_dir, bindings, self._failed, bindings),
+            LoggedBackend(journal_dir, messages, self.failing, messages),
+            LoggedBackend(bindings_dir, bindings, self.failing, bindings),
         )
 
     def bodies(self, directory: Path, aside: Aside) -> BodyWriter:
@@ -99,9 +98,6 @@ class OwnedTables:
 
         with self.database.as_disk(doing):
             self.database.insist(doing, guarded)
-
-    def _failed(self, reason: str) -> None:
-        self.on_failure(reason)
 
     def activated(self) -> None:
         """The store was read."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import errno
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -556,11 +556,11 @@ class MountContext:
         "endings",
         "fixed",
         "interruptions",
-        "is_open",
         "kept_permissions",
         "left_published",
         "making_way",
         "nodes",
+        "opened",
         "options",
         "pins",
         "present",
@@ -636,8 +636,7 @@ class MountContext:
         self._own_slots: dict[tuple[str, str], int] = {}
         self._slots_given: Iterator[int] = count(SLOT_MAX, -1) if of is None else of._slots_given
         self._snapshots: dict[str, MountContext] = {}
-        self.is_open: Callable[[MountContext], bool] = lambda _context: False
-        """Whether somebody has a file of a context open. Set by those who know the open files."""
+        self.opened: Iterable[OpenedFile] = ()
         if of is not None:
             self.nodes, self.present = of.nodes, of.present
 
@@ -736,7 +735,8 @@ class MountContext:
     def snapshot_open(self, snapshot: Snapshot) -> bool:
         """Whether somebody has a file of a snapshot open."""
         context = self._snapshots.get(snapshot.identity)
-        return context is not None and self.is_open(context)
+        nodes = [self.nodes.node(opened.inode) for opened in self.opened] if context is not None else ()
+        return any(node is not None and node.context is context for node in nodes)
 
     def forget_snapshot(self, snapshot: Snapshot) -> None:
         """It was removed. Its slots are given to no other: the kernel may know messages by them."""

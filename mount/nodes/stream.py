@@ -43,19 +43,20 @@ class Stream(OpenedFile):
     """An open stream: the line that is being read, and where in the stream it stands."""
 
     __slots__ = (
+        "_given_back",
         "_holder",
         "_line",
         "_node",
         "_start",
         "_turn",
         "_waits_not",
-        "given_back",
         "opener",
         "polled",
         "reader",
     )
 
-    def __init__(self, node: StreamFile, flags: int) -> None:
+    def __init__(self, node: StreamFile, flags: int, given_back: Callable[[], None]) -> None:
+        """`given_back` is called when its user has one less."""
         super().__init__(node.inode, node.context.now_ns(), EMPTY, direct_io=True, keep_cache=False)
         self._node = node
         self._line: ByteSource = EMPTY
@@ -67,8 +68,7 @@ class Stream(OpenedFile):
         self.reader: Reader | None = None
         self._holder = Writer(0, node.inode)
         self.polled: Polled | None = None
-        self.given_back: Callable[[], None] = lambda: None
-        """Its user has one less."""
+        self._given_back = given_back
         node.openings.append(self)
 
     def opened_by(self, thread: int) -> None:
@@ -166,7 +166,7 @@ class Stream(OpenedFile):
 
     async def release(self) -> None:
         self._node.openings.remove(self)
-        self.given_back()
+        self._given_back()
 
 
 class Following(Stream):
@@ -174,8 +174,10 @@ class Following(Stream):
 
     __slots__ = ("_asked", "_back_from", "_follower", "_told")
 
-    def __init__(self, node: StreamFile, flags: int, follower: Follower) -> None:
-        super().__init__(node, flags)
+    def __init__(
+        self, node: StreamFile, flags: int, given_back: Callable[[], None], follower: Follower
+    ) -> None:
+        super().__init__(node, flags, given_back)
         self._follower = follower
         self._asked = False
         """Somebody who has it wanted to know its size."""
@@ -257,8 +259,10 @@ class Taking(Stream):
 
     __slots__ = ("_consumer", "_delivery", "_read_to")
 
-    def __init__(self, node: StreamFile, flags: int, consumer: Consumer) -> None:
-        super().__init__(node, flags)
+    def __init__(
+        self, node: StreamFile, flags: int, given_back: Callable[[], None], consumer: Consumer
+    ) -> None:
+        super().__init__(node, flags, given_back)
         self._consumer = consumer
         self._delivery: Delivery | None = None
         self._read_to = 0
@@ -411,7 +415,7 @@ class StreamFile(Node):
         return self.attributes()
 
     @abstractmethod
-    def open_stream(self, flags: int) -> Stream:
+    def open_stream(self, flags: int, given_back: Callable[[], None]) -> Stream:
         """Open it for reading."""
 
 
@@ -450,8 +454,8 @@ class FollowFile(StreamFile):
             given=self.permissions(),
         )
 
-    def open_stream(self, flags: int) -> Stream:
-        return Following(self, flags, self._directory.view().follow())
+    def open_stream(self, flags: int, given_back: Callable[[], None]) -> Stream:
+        return Following(self, flags, given_back, self._directory.view().follow())
 
 
 class TakeFile(StreamFile):
@@ -465,7 +469,7 @@ class TakeFile(StreamFile):
         now_ns = self.context.now_ns()
         return self.context.present.own_file(self.inode, mtime_ns=now_ns, given=self.permissions())
 
-    def open_stream(self, flags: int) -> Stream:
+    def open_stream(self, flags: int, given_back: Callable[[], None]) -> Stream:
         with self.context.noted(self.path):
             consumer = self.context.removing().consumer(self.queue_path(), self._directory.selectors() or ())
-            return Taking(self, flags, consumer)
+            return Taking(self, flags, given_back, consumer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -149,12 +150,20 @@ async def test_nobody_is_looked_at_without_a_hint(autojump_clock: trio.testing.M
 
 async def test_a_connection_that_is_gone_ends_all_waits(autojump_clock: trio.testing.MockClock) -> None:
     interruptions = Interruptions()
+    kernel, ours = socket.socketpair()
+
+    async def goes() -> None:
+        await trio.sleep(5)
+        kernel.close()
+
+    interruptions.descriptors = frozenset({ours.fileno()})
     async with trio.open_nursery() as nursery:
         nursery.start_soon(interruptions.run)
-        interruptions.connected = lambda: trio.current_time() < 5
+        nursery.start_soon(goes)
         assert await given_up(interruptions, Told()) == errno.EINTR
         assert trio.current_time() >= 5
         nursery.cancel_scope.cancel()
+    ours.close()
 
 
 @pytest.mark.parametrize("make", [lambda: Caller(NO_PROCESS), lambda: Writer(NO_PROCESS, NO_FILE)])

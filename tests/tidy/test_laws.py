@@ -157,15 +157,12 @@ LIVE: Final = {
 """The runs, and the views of them."""
 
 ASSIGNED: Final = [
-    "journalfs/cli/convert.py: work.advance",
     "journalfs/exchange/xml_in.py: parser.CharacterDataHandler",
     "journalfs/exchange/xml_in.py: parser.StartDoctypeDeclHandler",
     "journalfs/journal/writer.py: self.pool.on_doubt",
     "journalfs/ownership.py: builtins.__import__",
-    "journalfs/store/snapshots.py: core.other_damage",
     "journalfs/store/store.py: core.look_again",
     "journalfs/store/store.py: self.core.bodies.was_measured",
-    "journalfs/store/write/elsewhere.py: self.owned.on_failure",
     "journalfs/store/write/self_reading.py: journals.bindings.before_emptying",
     "journalfs/store/write/self_reading.py: journals.messages.before_emptying",
     "journalfs/store/write/self_reading.py: journals.messages.committer.while_waiting",
@@ -174,14 +171,6 @@ ASSIGNED: Final = [
     "journalfs/store/write/self_reading.py: self.core.behind",
     "journalfs/store/write/self_reading.py: self.core.behind",
     "journalfs/store/write/store.py: core.explanations.of_writer",
-    "mount/lifecycle.py: fast.begun",
-    "mount/lifecycle.py: fast.broken_off",
-    "mount/lifecycle.py: fast.unanswered",
-    "mount/lifecycle.py: report.shares",
-    "mount/lifecycle.py: self._context.detachment.is_detached",
-    "mount/lifecycle.py: self._context.interruptions.connected",
-    "mount/operations.py: context.is_open",
-    "mount/operations.py: stream.given_back",
 ]
 
 USING_PRIVATES: Final = {

@@ -66,7 +66,7 @@ class TakingElsewhere(Taking):
             store = super().store()
             assert isinstance(store, ElsewhereStore)
             store.owned = self.owned
-            self.owned.on_failure = store.journals.give_up
+            self.owned.failing.heard_by(store.journals)
             self.owned.activated()
             undo.pop_all()
         return store

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -21,7 +21,7 @@ from journalfs.clock import Clock
 from journalfs.config.older import AMQ, HORNETQ
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend
-from journalfs.engine.logged import LoggedBackend
+from journalfs.engine.logged import Failing, LoggedBackend
 from journalfs.engine.page_file import PageStore
 from journalfs.errors import DecodeError, NotAStore, NotInOlderStore, OlderStore, StoreBusy
 from journalfs.format.core_message import CoreType
@@ -78,8 +78,8 @@ class OwnedAmq:
         """Derive what is there, and have whoever starts on it later replay the data logs. Raises
         `StoreBusy`, `ConfigError` and `SystemFailure`.
         """
-        self.on_failure: Callable[[str], None] = log.error
         self.shown = str(found.root)
+        self.failing = Failing()
         source = self._source = replace(source_of(found), is_locked=True)
         self.directories: tuple[Path, ...] = (log_folder(source),)
         self._settings = amq_settings(source.root)
@@ -146,8 +146,8 @@ class OwnedAmq:
         large_dir = self.place / "large-messages"
         appending = AmqLog(self._data, self._known, large_dir, self._settings)
         return (
-            LoggedBackend(journal_dir, appending, self._failed),
-            LoggedBackend(bindings_dir, NoBindings(), self._failed),
+            LoggedBackend(journal_dir, appending, self.failing),
+            LoggedBackend(bindings_dir, NoBindings(), self.failing),
         )
 
     def bodies(self, directory: Path, aside: Aside) -> BodyWriter:
@@ -171,9 +171,6 @@ class OwnedAmq:
 
     def release(self) -> None:
         self._undo.close()
-
-    def _failed(self, reason: str) -> None:
-        self.on_failure(reason)
 
 
 def refused_properties(entries: tuple[Property, ...]) -> str | None:
@@ -314,8 +311,8 @@ class OwnedHornetq:
 
     def __init__(self, found: OlderStore, derived: Path | None, clock: Clock) -> None:
         """Recover the journals and derive what is there. Raises `StoreBusy` and `SystemFailure`."""
-        self.on_failure: Callable[[str], None] = log.error
         self.shown = str(found.root)
+        self.failing = Failing()
         source = self._source = replace(source_of(found), is_locked=True)
         self.directories: tuple[Path, ...] = (
             source.journal_dir,
@@ -355,8 +352,8 @@ class OwnedHornetq:
 
     def backends(self, journal_dir: Path, bindings_dir: Path) -> tuple[DiskBackend, DiskBackend]:
         return (
-            LoggedBackend(journal_dir, HornetqLog(self._messages), self._failed),
-            LoggedBackend(bindings_dir, HornetqBindings(self._bindings), self._failed),
+            LoggedBackend(journal_dir, HornetqLog(self._messages), self.failing),
+            LoggedBackend(bindings_dir, HornetqBindings(self._bindings), self.failing),
         )
 
     def bodies(self, directory: Path, aside: Aside) -> BodyWriter:
@@ -380,9 +377,6 @@ class OwnedHornetq:
 
     def release(self) -> None:
         self._undo.close()
-
-    def _failed(self, reason: str) -> None:
-        self.on_failure(reason)
 
 
 def _derive(source: Source, place: Path) -> None:
