@@ -143,10 +143,12 @@ static int answered(const struct fuse_in_header *in, const uint8_t *arguments, s
         expect(in->unique, &found);
         return 0;
     }
+    if (found.counted && !front_count_lookup(found.counted)) return 0;
     if (front_write_answer(in->unique, &found)) {
         ++*found.counter;
-        if (found.counted) front_count_lookup(found.counted);
         if (found.opens) front_unpark(found.opens);
+    } else if (found.counted) {
+        front_take_back(found.counted, 1);
     }
     return 1; /* where it could not be written, who asked does not wait any more */
 }
@@ -179,9 +181,10 @@ static int note_release(const struct fuse_in_header *in, const uint8_t *argument
         return 0;
     }
     if (front.releases == releases_room) {
-        releases_room = releases_room ? 2 * releases_room : 64;
-        releases = realloc(releases, releases_room * sizeof *releases);
-        if (!releases) abort(); /* a lost one would show what was before it was published */
+        const uint32_t room = releases_room ? 2 * releases_room : 64;
+        uint64_t *more = realloc(releases, room * sizeof *releases);
+        if (!more) return front.blind = 1, 0; /* a lost one would show what was before it was published */
+        releases = more, releases_room = room;
     }
     releases[front.releases++] = in->unique;
     return 0;
@@ -226,7 +229,7 @@ static int taken_by_kind(const struct fuse_in_header *in, uint8_t *arguments, si
     case FUSE_RELEASE:
         return note_release(in, arguments, bytes);
     }
-    if (front.hot) return answered_by_kind(in, arguments, bytes);
+    if (front.hot && !front.blind) return answered_by_kind(in, arguments, bytes);
     front.counts.other++;
     return 0;
 }
@@ -260,7 +263,7 @@ static int read_one(void) {
         }
     }
     pthread_mutex_unlock(&front.device);
-    return read_into ? done : READ_OVER;
+    return done; /* where there is no block left, something is queued */
 }
 
 /* -- libfuse's side -- */
@@ -525,7 +528,7 @@ int jfs_front_is_quiet(void) {
 /* Whether there is room for what Python has to answer, and anything that could be answered without. */
 static int may_read_ahead(void) {
     pthread_mutex_lock(&front.device);
-    const int may = queue.count < READ_AHEAD_MAX && (front.kept || front.handles || front_lent.tail);
+    const int may = queue.count < READ_AHEAD_MAX && (front.kept || front.handles || front_lent.made || (!front_lent.held && front_lent.tail));
     pthread_mutex_unlock(&front.device);
     return may;
 }
@@ -537,7 +540,7 @@ static int64_t read_while_away(int64_t rested_ns) {
     while (atomic_load(&reader.away_since) && !atomic_load(&reader.ending) && may_read_ahead()) {
         if (poll(&one, 1, 1) != 1 || !(one.revents & POLLIN)) break;
         const int done = read_one();
-        if (done == READ_OVER) break;
+        if (done == READ_OVER || done == READ_NOTHING) break;
         front_publish_waiting(read_more);
         any += done != READ_NOTHING;
         if (done == READ_QUEUED && !atomic_load(&reader.away_since)) eventfd_write(reader.event, 1);
@@ -578,6 +581,9 @@ static void *read_ahead(void *nothing) {
 }
 
 int jfs_front_start(int hot, int spins, uint32_t chaos, int shadow) {
+    block *const first = new_block();
+    if (!first) return ENOMEM;
+    free_block(first); /* from here on there is one wherever nothing is queued */
     if (hot && (reader.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) return errno;
     front.hot = hot;
     front.spins = spins;

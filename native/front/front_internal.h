@@ -52,6 +52,7 @@ typedef struct {
     uint64_t epoch;
     uint64_t revoked; /* the epoch of the last revocation: what lasts holds since then */
     int kept;         /* answers are kept as of the epoch */
+    int blind;        /* for want of memory: all is Python's from here on */
     uint32_t handles; /* open files whose content may be kept */
     uint32_t releases; /* files that were written and whose release Python has not answered */
     jfs_front_counts counts;
@@ -62,7 +63,8 @@ extern front_state front;
 
 /* tables.c */
 int front_find(const struct fuse_in_header *in, const uint8_t *arguments, size_t bytes, answer *found);
-void front_count_lookup(uint64_t nodeid);
+int front_count_lookup(uint64_t nodeid);
+uint64_t front_take_back(uint64_t nodeid, uint64_t lookups);
 int front_forget(const struct fuse_in_header *in, uint8_t *arguments, size_t bytes);
 int front_is_opened(uint64_t handle);
 void front_unpark(handle_row *row);
@@ -80,6 +82,8 @@ int front_publish(const struct fuse_in_header *in, const uint8_t *arguments, siz
 int front_publishing(const uint8_t *arguments, size_t bytes);
 int front_publish_waiting(int (*read)(void));
 jfs_front_file *front_file_of(uint64_t handle);
+void front_enter_file(jfs_front_file *file);
+void front_leave_file(const jfs_front_file *file);
 int front_flush_file(const struct fuse_in_header *in, const jfs_front_file *file);
 int front_release_file(const struct fuse_in_header *in, jfs_front_file *file);
 

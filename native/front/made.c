@@ -142,7 +142,7 @@ static void enter(made_row *row) {
     row->next = made_nodes[row->made.nodeid % MADE_NODES];
     made_nodes[row->made.nodeid % MADE_NODES] = row;
     open_made[front_lent.made++] = row;
-    jfs_front_publishes(&row->made.file);
+    front_enter_file(&row->made.file);
 }
 
 /* Who may not, is counted by why. */
@@ -236,7 +236,7 @@ void front_made_wants(uint64_t nodeid) {
 void front_made_closed(jfs_front_file *file) {
     made_row *row = (void *)file;
     drop_open(row);
-    jfs_front_unpublishes(file); /* does not free what is own */
+    front_leave_file(file);
     file->handle = 0;
     if (row->made.lookups) return;
     drop_node(row);

@@ -23,13 +23,13 @@ static uint64_t staged_seen; /* so many of those that Python flushes were looked
 
 jfs_front_lent *jfs_front_lent_of(void) { return &front_lent; }
 
-void jfs_front_publishes(jfs_front_file *file) {
+void front_enter_file(jfs_front_file *file) {
     jfs_front_file **at = &files[file->handle % FILES];
     file->next = *at;
     *at = file;
 }
 
-void jfs_front_unpublishes(jfs_front_file *file) {
+void front_leave_file(const jfs_front_file *file) {
     for (jfs_front_file **at = &files[file->handle % FILES]; *at; at = &(*at)->next)
         if (*at == file) {
             *at = file->next;
@@ -37,6 +37,19 @@ void jfs_front_unpublishes(jfs_front_file *file) {
         }
     for (uint32_t place = 0; place < waiting_count; place++)
         if (waiting[place].file == file) waiting[place].file = NULL; /* the mount ends meanwhile */
+}
+
+/* Also while Python has the end of the journal, the other thread looks for files. */
+void jfs_front_publishes(jfs_front_file *file) {
+    pthread_mutex_lock(&front.device);
+    front_enter_file(file);
+    pthread_mutex_unlock(&front.device);
+}
+
+void jfs_front_unpublishes(jfs_front_file *file) {
+    pthread_mutex_lock(&front.device);
+    front_leave_file(file);
+    pthread_mutex_unlock(&front.device);
     if (file->is_made && !file->is_own) free(file); /* as the jfs_front_made that it is the beginning of */
 }
 

@@ -61,8 +61,7 @@ static handle_row *handles[HANDLES];
 
 static handle_row *parked[PARKED_MAX]; /* as the last ones were released */
 static uint32_t parked_count;
-static uint64_t *returned;
-static uint32_t returned_room;
+static handle_row *returned; /* for Python to close */
 
 static void drop_content(handle_row *row);
 static handle_row *handle_of(uint64_t handle);
@@ -216,21 +215,23 @@ static int find_name(uint64_t parent, const char *name, answer *found) {
 
 /* -- lookups -- */
 
-void front_count_lookup(uint64_t nodeid) {
+/* 0: it cannot be. A lost count would take a node away that the kernel knows. */
+int front_count_lookup(uint64_t nodeid) {
     count_row **at = &counts[mixed(nodeid) % COUNTS];
     for (count_row *row = *at; row; row = row->next)
         if (row->nodeid == nodeid) {
             row->lookups++;
-            return;
+            return 1;
         }
     count_row *row = malloc(sizeof *row);
-    if (!row) abort(); /* a lost count would take a node away that the kernel knows */
+    if (!row) return 0;
     *row = (count_row){*at, nodeid, 1};
     *at = row;
+    return 1;
 }
 
 /* Take back lookups that the front counted. What is left is for Python to take back, whose node may go then. */
-static uint64_t taken_back(uint64_t nodeid, uint64_t lookups) {
+uint64_t front_take_back(uint64_t nodeid, uint64_t lookups) {
     if (front_made_forgets(nodeid, lookups)) return 0;
     for (count_row **at = &counts[mixed(nodeid) % COUNTS]; *at; at = &(*at)->next) {
         count_row *row = *at;
@@ -254,7 +255,7 @@ int front_forget(const struct fuse_in_header *in, uint8_t *arguments, size_t byt
     if (in->opcode == FUSE_FORGET) {
         struct fuse_forget_in *one = (void *)arguments;
         if (bytes < sizeof *one) return 0;
-        one->nlookup = taken_back(in->nodeid, one->nlookup);
+        one->nlookup = front_take_back(in->nodeid, one->nlookup);
         return one->nlookup == 0;
     }
     struct fuse_batch_forget_in *batch = (void *)arguments;
@@ -262,7 +263,7 @@ int front_forget(const struct fuse_in_header *in, uint8_t *arguments, size_t byt
     if (bytes < sizeof *batch || batch->count > (bytes - sizeof *batch) / sizeof *list) return 0;
     uint32_t left = 0;
     for (uint32_t place = 0; place < batch->count; place++) {
-        list[place].nlookup = taken_back(list[place].nodeid, list[place].nlookup);
+        list[place].nlookup = front_take_back(list[place].nodeid, list[place].nlookup);
         if (list[place].nlookup) list[left++] = list[place];
     }
     batch->count = left;
@@ -299,17 +300,19 @@ static void drop_content(handle_row *row) {
     row->bytes = 0;
 }
 
-void front_released(uint64_t handle) {
+static handle_row *taken_out(uint64_t handle) {
     for (handle_row **at = &handles[mixed(handle) % HANDLES]; *at; at = &(*at)->next) {
         handle_row *row = *at;
         if (row->handle != handle) continue;
         *at = row->next;
         drop_content(row);
-        free(row);
         front.handles--;
-        return;
+        return row;
     }
+    return NULL;
 }
+
+void front_released(uint64_t handle) { free(taken_out(handle)); }
 
 void jfs_front_content(uint64_t handle, uint64_t offset, const uint8_t *bytes, uint64_t count, int ends) {
     uint8_t *content = malloc(count ? count : 1);
@@ -333,15 +336,11 @@ void jfs_front_content(uint64_t handle, uint64_t offset, const uint8_t *bytes, u
 /* -- files that are kept open -- */
 
 /* Python has it open, and is to close it. */
-static void give_back(handle_row *row) {
-    if (front.state.returned == returned_room) {
-        returned_room = returned_room ? 2 * returned_room : PARKED_MAX;
-        returned = realloc(returned, returned_room * sizeof *returned);
-        if (!returned) abort(); /* a lost one would never be closed */
-    }
-    returned[front.state.returned] = row->handle;
+static void give_back(uint64_t handle) {
+    handle_row *row = taken_out(handle);
+    row->next = returned;
+    returned = row;
     __atomic_store_n(&front.state.returned, front.state.returned + 1, __ATOMIC_SEQ_CST);
-    front_released(row->handle);
 }
 
 /* 1: its last user released it, and who opens the file next gets it. */
@@ -351,7 +350,7 @@ int front_park(uint64_t handle) {
     if (!front.hot || front.shadow || row->opened != front.epoch) return 0;
     row->is_parked = 1;
     if (parked_count == PARKED_MAX) {
-        give_back(parked[0]);
+        give_back(parked[0]->handle);
         memmove(parked, parked + 1, --parked_count * sizeof *parked);
     }
     parked[parked_count++] = row;
@@ -368,14 +367,19 @@ void front_unpark(handle_row *row) {
 }
 
 void front_return_parked(void) {
-    while (parked_count) give_back(parked[--parked_count]);
+    while (parked_count) give_back(parked[--parked_count]->handle);
 }
 
 uint32_t jfs_front_returned(uint64_t *out, uint32_t room) {
+    uint32_t count = 0;
     pthread_mutex_lock(&front.device);
-    const uint32_t left = front.state.returned, count = left < room ? left : room;
-    if (count) memcpy(out, returned + (left - count), count * sizeof *out);
-    __atomic_store_n(&front.state.returned, left - count, __ATOMIC_SEQ_CST);
+    for (; returned && count < room; count++) {
+        handle_row *row = returned;
+        out[count] = row->handle;
+        returned = row->next;
+        free(row);
+    }
+    __atomic_store_n(&front.state.returned, front.state.returned - count, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&front.device);
     return count;
 }
@@ -401,7 +405,7 @@ static int find_content(const struct fuse_read_in *asked_for, answer *found) {
     if (!row->content || asked_for->offset < row->offset) return front.counts.unknown++, 0;
     const uint64_t left = asked_for->offset < end ? end - asked_for->offset : 0;
     if (left < asked_for->size && !row->ends) return front.counts.unknown++, 0;
-    *found = (answer){.content = row->content + (asked_for->offset - row->offset),
+    *found = (answer){.content = left ? row->content + (asked_for->offset - row->offset) : row->content,
                       .bytes = (uint32_t)(left < asked_for->size ? left : asked_for->size),
                       .counter = &front.counts.read};
     return 1;

@@ -1,10 +1,24 @@
 /* The front, with a pair of sockets in the place of /dev/fuse: this plays the kernel at one end, and libfuse and Python
  * at the other.
  */
+#define _GNU_SOURCE
+#include <stdlib.h>
+
+static int no_memory; /* while it is set, none is to be had */
+static void *may_malloc(size_t bytes) { return no_memory ? NULL : malloc(bytes); }
+static void *may_calloc(size_t count, size_t bytes) { return no_memory ? NULL : calloc(count, bytes); }
+static void *may_realloc(void *old, size_t bytes) { return no_memory ? NULL : realloc(old, bytes); }
+#define malloc may_malloc
+#define calloc may_calloc
+#define realloc may_realloc
 #include "../front/front.c"
 #include "../front/made.c"
 #include "../front/publish.c"
 #include "../front/tables.c"
+
+#undef malloc
+#undef calloc
+#undef realloc
 
 #include <sys/socket.h>
 
@@ -256,7 +270,7 @@ static void test_files_are_kept_open_for_who_opens_them_next(void) {
     CHECK(!releases_hot(71)); /* it may be otherwise by now: Python closes it */
     for (uint64_t handle = 100; handle < 100 + 2 * PARKED_MAX; handle++) open_cold(handle, handle);
     for (uint64_t handle = 100; handle < 100 + 2 * PARKED_MAX; handle++) CHECK(releases_hot(handle));
-    CHECK(jfs_front_returned(handles, 2 * PARKED_MAX) == PARKED_MAX && handles[PARKED_MAX - 1] == 99 + PARKED_MAX);
+    CHECK(jfs_front_returned(handles, 2 * PARKED_MAX) == PARKED_MAX && handles[0] == 99 + PARKED_MAX);
     open_hot(99 + 2 * PARKED_MAX, 99 + 2 * PARKED_MAX);
     jfs_front_revoke(0);
     CHECK(jfs_front_returned(handles, 2 * PARKED_MAX) == PARKED_MAX - 1);
@@ -369,7 +383,7 @@ static void test_nobody_sees_what_was_before_a_change(int elsewhere) {
     CHECK(after.getattr > before.getattr && after.by_spare > before.by_spare);
 }
 
-enum { PUBLISHED = 20000, BURST_MAX = 24, FILES_OPEN = 8 };
+enum { PUBLISHED = 8000, BURST_MAX = 64, FILES_OPEN = 64, NODE = 5 };
 
 static _Atomic uint64_t durable, cold; /* lines */
 static uint64_t staged_lines, in_stage;
@@ -394,6 +408,12 @@ static int32_t fake_flush(void *tail) {
     return 0;
 }
 
+static void lend_as(jfs_front_lent how) {
+    pthread_mutex_lock(&front.device);
+    front_lent = how;
+    pthread_mutex_unlock(&front.device);
+}
+
 static uint64_t write_any(uint64_t handle, const char *line) {
     struct {
         struct fuse_write_in in;
@@ -405,21 +425,44 @@ static uint64_t write_any(uint64_t handle, const char *line) {
 
 static uint64_t write_line(uint64_t handle) { return write_any(handle, "123456789012345\n"); }
 
-/* What it is told is durable, or Python took it. */
+static uint64_t ask_any(uint64_t random, uint64_t file) {
+    const struct fuse_getattr_in nothing = {0};
+    if (random % 8 == 0) return ask(FUSE_RENAME, NODE, &nothing, sizeof nothing);
+    return random % 8 < 3 ? ask(FUSE_GETATTR, NODE, &nothing, sizeof nothing) : write_line(file);
+}
+
+/* Writers, readers, and who renames or removes. What a writer is told is durable, or Python took it, and a reader sees all
+ * that was told before it asked. */
 static void *write_lines(void *nothing) {
     uint64_t told = 0, random = 1;
     while (told < PUBLISHED) {
         random = random * 6364136223846793005u + 1442695040888963407u;
-        const uint64_t burst = 1 + (random >> 33) % BURST_MAX;
-        for (uint64_t i = 0; i < burst; i++) write_line(1 + i % FILES_OPEN);
+        const uint64_t burst = 1 + (random >> 33) % BURST_MAX, before = told;
+        for (uint64_t i = 0; i < burst; i++) ask_any(random >> (i % 32), 1 + i % FILES_OPEN);
         for (uint64_t i = 0; i < burst; i++) {
-            CHECK(recv(kernel, got, sizeof got, 0) >= (ssize_t)sizeof(struct fuse_out_header));
-            CHECK(((struct fuse_out_header *)got)->error == 0);
-            CHECK(++told <= atomic_load(&durable) + atomic_load(&cold));
+            const ssize_t bytes = recv(kernel, got, sizeof got, 0);
+            CHECK(bytes >= (ssize_t)sizeof(struct fuse_out_header) && ((struct fuse_out_header *)got)->error == 0);
+            const size_t content = (size_t)bytes - sizeof(struct fuse_out_header);
+            const struct fuse_attr_out *attr = (const void *)(got + sizeof(struct fuse_out_header));
+            if (content == sizeof *attr) CHECK(attr->attr.size >= before);
+            if (content == sizeof(struct fuse_write_out)) CHECK(++told <= atomic_load(&durable) + atomic_load(&cold));
         }
     }
     atomic_store(&over, 1);
     return nothing;
+}
+
+static void answer_as_python(const struct fuse_in_header *in) {
+    struct fuse_write_out out = {.size = 16};
+    if (in->opcode == FUSE_GETATTR) {
+        struct fuse_attr_out attr = {.attr = {.size = atomic_load(&durable) + atomic_load(&cold)}};
+        jfs_front_keep(JFS_KEEP_ANSWER);
+        CHECK(reply(in->unique, 0, &attr, sizeof attr) > 0);
+        return;
+    }
+    jfs_front_revoke(0);
+    atomic_fetch_add(&cold, in->opcode == FUSE_WRITE);
+    CHECK(reply(in->unique, 0, &out, in->opcode == FUSE_WRITE ? sizeof out : 0) > 0);
 }
 
 static uint64_t take_touched(void) {
@@ -436,7 +479,7 @@ static uint64_t take_touched(void) {
 /* The end of the journal is Python's, and lent while it waits; now and then it is away, and another thread reads. */
 static void test_lines_are_durable_when_their_writes_are_answered(void) {
     static int way = 7;
-    static jfs_front_file rows[FILES_OPEN];
+    static jfs_front_file rows[FILES_OPEN], other = {.handle = 1 + FILES};
     static uint8_t request[1 << 20];
     pthread_t client;
     uint64_t taken = 0, turn = 0;
@@ -444,7 +487,7 @@ static void test_lines_are_durable_when_their_writes_are_answered(void) {
         rows[i] = (jfs_front_file){.handle = (uint64_t)i + 1, .way = &way, .appends = 1};
         jfs_front_publishes(&rows[i]);
     }
-    front_lent = (jfs_front_lent){.held = 1, .stage = fake_stage, .flush = fake_flush, .full = 5, .unfit = 3};
+    lend_as((jfs_front_lent){.held = 1, .stage = fake_stage, .flush = fake_flush, .full = 5, .unfit = 3});
     atomic_store(&over, 0);
     CHECK(pthread_create(&client, NULL, write_lines, NULL) == 0);
     while (!atomic_load(&over)) {
@@ -456,11 +499,11 @@ static void test_lines_are_durable_when_their_writes_are_answered(void) {
         CHECK(taken == atomic_load(&durable));
         if (found == JFS_FRONT_REQUEST) {
             CHECK(read_for_libfuse(front.fd, request, sizeof request, NULL) > 0);
-            atomic_fetch_add(&cold, 1);
-            struct fuse_write_out out = {.size = 16};
-            CHECK(reply(((struct fuse_in_header *)(void *)request)->unique, 0, &out, sizeof out) > 0);
+            answer_as_python((void *)request);
         }
+        jfs_front_publishes(&other); /* while another thread looks for files */
         if (turn % 64 == 0) rest(3000000);
+        jfs_front_unpublishes(&other);
     }
     pthread_join(client, NULL);
     CHECK(taken > 0 && atomic_load(&cold) > 0);
@@ -549,7 +592,7 @@ static void makes_cold(uint32_t flags, uint64_t *reason) {
 }
 
 static void test_files_are_made_written_and_closed(void) {
-    front_lent = (jfs_front_lent){.held = 1, .stage = fake_stage, .flush = fake_flush, .full = 5, .unfit = 3, .tail = &make_way};
+    lend_as((jfs_front_lent){.held = 1, .stage = fake_stage, .flush = fake_flush, .full = 5, .unfit = 3, .tail = &make_way});
     teach(FUSE_LOOKUP, 3, "in.txt", -ENOENT, NULL, 0, JFS_KEEP_ANSWER | JFS_KEEP_LASTS);
     makes_cold(O_WRONLY, &front.counts.unknown);
     create_cold("in.txt");
@@ -622,6 +665,41 @@ static void test_files_are_made_written_and_closed(void) {
     forget_releases();
 }
 
+/* Without memory nothing is lost, nor answered without being counted: Python answers. */
+static void test_want_of_memory(void) {
+    uint8_t request[512];
+    uint64_t handles[2];
+    struct fuse_entry_out entry = {.nodeid = 19, .attr = {.ino = 19}};
+    struct fuse_release_in written = {.fh = 50};
+    jfs_front_revoke(0);
+    teach(FUSE_LOOKUP, 1, "nineteen", 0, &entry, sizeof entry, JFS_KEEP_ANSWER);
+    open_cold(7, 72);
+    CHECK(releases_hot(72));
+    no_memory = 1;
+    CHECK(!is_hot(ask(FUSE_LOOKUP, 1, "nineteen", 9)));
+    jfs_front_revoke(0);
+    CHECK(jfs_front_returned(handles, 2) == 1 && handles[0] == 72);
+    /* There are blocks for as many as are kept, and the rest waits to be read. */
+    const struct fuse_getattr_in nothing = {0};
+    for (int i = 0; i <= SPARES_MAX; i++) ask(FUSE_GETATTR, 7, &nothing, sizeof nothing);
+    while (read_one() == READ_QUEUED) continue;
+    CHECK(queue.count > 0 && queue.count <= SPARES_MAX && !queue.spare);
+    for (int i = 0; i <= SPARES_MAX; i++) {
+        CHECK(next(request) > 0);
+        CHECK(((struct fuse_in_header *)(void *)request)->opcode == FUSE_GETATTR);
+    }
+    uint32_t closed = 0;
+    for (front.releases = 0; !front.blind; closed++) {
+        ask(FUSE_RELEASE, 7, &written, sizeof written);
+        CHECK(next(request) > 0 && closed <= releases_room);
+    }
+    no_memory = 0;
+    forget_releases();
+    teach(FUSE_LOOKUP, 1, "nineteen", 0, &entry, sizeof entry, JFS_KEEP_ANSWER);
+    CHECK(!is_hot(ask(FUSE_LOOKUP, 1, "nineteen", 9))); /* a release was lost: nobody knows when it is over */
+    front.blind = 0;
+}
+
 int main(void) {
     begin(1);
     test_answers_hold_until_something_is_revoked();
@@ -630,6 +708,8 @@ int main(void) {
     test_nothing_overtakes_the_release_of_a_written_file();
     test_content_of_open_files();
     test_files_are_kept_open_for_who_opens_them_next();
+    drain();
+    test_want_of_memory();
     drain();
     test_lines_are_durable_when_their_writes_are_answered();
     drain();
