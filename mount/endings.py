@@ -15,9 +15,9 @@ import trio
 from pyfuse3 import FUSEError
 
 from journalfs.store.api import Delivery, QueuePath, WritableStore
+from journalfs_mount.errnos import Noted
 from journalfs_mount.limits import CLOSED_S
 from journalfs_mount.reader import Reader, Watched
-from journalfs_mount.refusals import Noted
 
 
 @dataclass(eq=False)

@@ -13,9 +13,8 @@ from typing import Final, Protocol
 import trio
 
 from journalfs_mount.callers import Caller
-from journalfs_mount.errnos import refuse
+from journalfs_mount.errnos import Refused, refuse
 from journalfs_mount.limits import RENAME_WAIT_S, WAITING_MAX
-from journalfs_mount.refusals import Refused
 from journalfs_mount.shares import OWNER, Share, Shares
 
 LOOK_S: Final = 0.05

@@ -40,7 +40,7 @@ from pyfuse3 import (
 from journalfs.errors import BadEnvelope
 from journalfs.store.api import REMOVER, Bytes
 from journalfs_mount.callers import EndingCaller
-from journalfs_mount.errnos import gone, guarded, refuse
+from journalfs_mount.errnos import Refused, gone, guarded, refuse
 from journalfs_mount.finders import Finders
 from journalfs_mount.front import WINDOW_BYTES, Front
 from journalfs_mount.handles import HandleTable, files_max
@@ -63,11 +63,9 @@ from journalfs_mount.nodes.place import Place
 from journalfs_mount.nodes.queue import QueueDirectory
 from journalfs_mount.nodes.stream import Stream, StreamFile
 from journalfs_mount.nodes.written import WritingFile, WrittenFile
-from journalfs_mount.pacing import Pacing
 from journalfs_mount.proc import process_group_of
-from journalfs_mount.refusals import Refused
 from journalfs_mount.remembered import Remembered
-from journalfs_mount.shares import MAKER, OWNER, Share
+from journalfs_mount.shares import MAKER, OWNER, Pacing, Share
 from journalfs_mount.xattrs import attribute_name, listed_names
 
 log = logging.getLogger("journalfs.mount")

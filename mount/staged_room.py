@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 import trio
 
-from journalfs_mount.refusals import Refused
+from journalfs_mount.errnos import Refused
 from journalfs_mount.shares import OWNER, Shares
 
 ENTRY_BYTES: Final = 4096

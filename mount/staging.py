@@ -8,10 +8,12 @@ A directory that is discarded may hold any number of files: its name goes at onc
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
 import uuid
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -21,9 +23,111 @@ import trio
 
 from journalfs import door
 from journalfs_mount.limits import STAGED_AGE_MAX_S
-from journalfs_mount.makers import JOB_DIRECTORY, is_left
+from journalfs_mount.reader import Reader
 from journalfs_mount.staged_room import ENTRY_BYTES
 from journalfs_mount.written_names import is_backup
+
+# Which process made a staged directory of a job, so that it goes when that process has ended.
+#
+# Spark's committers take every finished task below `_temporary` for one of their own job. What a killed job
+# left would be published by the next one, so it must be gone by then.
+
+JOB_DIRECTORY: Final = b"_temporary"
+"""Where Hadoop's committers keep what the tasks of a job wrote."""
+
+_ATTEMPT: Final = b"0"
+"""What is in it as soon as a job has begun: a directory for the only attempt at it there is."""
+
+_ATTRIBUTE: Final = "user.journalfs.maker"
+"""Of the real directory, so that the next mount knows it too."""
+
+
+def note_maker(path: bytes, thread: int) -> None:
+    """Keep with a directory which process made it. One that cannot be told, and one on a file system without
+    attributes, stays until it is swept.
+    """
+    process = Reader.of(thread, 0)
+    where = _where()
+    if process is None or where is None:
+        return
+    with contextlib.suppress(OSError):
+        made_by = " ".join((*where, str(process.pid), process.began)).encode()
+        with door.held(path) as descriptor:
+            os.setxattr(descriptor, _ATTRIBUTE, made_by)
+
+
+def is_left(path: bytes) -> bool:
+    """Whether a directory holds a job, and the process that made it is no more. False where that cannot be
+    told.
+    """
+    where = _where()
+    if where is None or not door.is_folder(os.path.join(path, _ATTEMPT)):
+        return False
+    try:
+        with door.held(path) as descriptor:
+            said = os.getxattr(descriptor, _ATTRIBUTE)
+        boot, namespace, pid, began = said.decode("ascii").split()
+        process = Reader(int(pid), began, 0)
+    except (OSError, ValueError):
+        return False
+    if boot != where[0]:
+        return True
+    return namespace == where[1] and process.has_ended()
+
+
+def _where() -> tuple[str, str] | None:
+    """The run of the system and the space of process numbers in which a number means a process."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            boot = file.read().strip()
+        return boot, str(os.stat("/proc/self/ns/pid").st_ino)
+    except OSError:
+        return None
+
+
+# Staged directories that were just used, held open: what is asked of a name in one costs the same however
+# deep it lies.
+
+PINNED_MAX: Final = 64
+"""So many descriptors. The kernel asks for one directory of a path after the other, so that each finds the
+one above it among the last."""
+
+
+class Pins:
+    """Descriptors of directories, by the number of their nodes."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[int, int] = OrderedDict()
+
+    def find(self, inode: int, number: int) -> int | None:
+        """The descriptor of a node's directory, whose own number that is. None: there is none, or the
+        directory is gone. Good until the next `hold`.
+        """
+        descriptor = self._held.get(inode)
+        if descriptor is None:
+            return None
+        found = os.fstat(descriptor)
+        if found.st_ino != number or not found.st_nlink:
+            os.close(self._held.pop(inode))
+            return None
+        self._held.move_to_end(inode)
+        return descriptor
+
+    def hold(self, inode: int, descriptor: int) -> None:
+        """Take over a descriptor of that node's directory; the one that was used longest ago may go."""
+        before = self._held.pop(inode, None)
+        if before is not None:
+            os.close(before)
+        self._held[inode] = descriptor
+        while len(self._held) > PINNED_MAX:
+            os.close(self._held.popitem(last=False)[1])
+
+    def close(self) -> None:
+        while self._held:
+            os.close(self._held.popitem()[1])
+
 
 log = logging.getLogger(__name__)
 

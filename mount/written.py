@@ -5,10 +5,15 @@ those that files of staged directories were refused.
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, Protocol, TypeAlias
 
+import trio
+
 from journalfs import door
-from journalfs_mount.refusals import Refused
+from journalfs_mount.errnos import Refused
+from journalfs_mount.limits import PUBLICATION_WAIT_S
 
 NameKey: TypeAlias = tuple[str, str | None, bytes]
 """Address, queue (None: the address itself) and file name."""
@@ -109,3 +114,42 @@ class RefusedNames:
         if door.exists(path) and door.status(path).st_ino == number:
             raise Refused(error, "a staged file was refused this name, and to copy would publish in pieces")
         del self._names[key]
+
+
+# What is being published after its file was closed, and who has to wait for it.
+
+
+class Publications:
+    """The last close of a file reaches nobody: the kernel does not wait for it. So whatever comes after it
+    and concerns the same address waits here, and a shell reads its own writes.
+    """
+
+    __slots__ = ("_under_way",)
+
+    def __init__(self) -> None:
+        self._under_way: dict[trio.Event, str] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._under_way)
+
+    @contextmanager
+    def begun(self, address_name: str) -> Iterator[None]:
+        """While entered, something is being published in this address."""
+        done = trio.Event()
+        self._under_way[done] = address_name
+        try:
+            yield
+        finally:
+            del self._under_way[done]
+            done.set()
+
+    async def settled(self, concerns: Callable[[str], bool]) -> None:
+        """Wait for what was begun before this call in an address that concerns the caller.
+
+        Not for ever: nobody could interrupt the wait, and what keeps a message from being published may be
+        what the caller is about to take away.
+        """
+        before = [done for done, address_name in self._under_way.items() if concerns(address_name)]
+        with trio.move_on_after(PUBLICATION_WAIT_S):
+            for done in before:
+                await done.wait()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -340,3 +340,46 @@ def piece_of(place: Place, piece_hash: str, length: int, of: str) -> bytes:
     if len(content) != length or hash_of(content) != piece_hash:
         raise DamagedBackup(f"{place.shown}/{name}", 0, f"a piece of {of} is not what was written")
     return content
+
+
+# Reading backups against their checksums.
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """What of a backup cannot be restored."""
+
+    backup: str
+    file: str | None
+    """Of the store; None: the backup's description."""
+    offset: int
+    reason: str
+
+    def line(self) -> str:
+        return f"{self.backup}: {self.file or 'its description'} at byte {self.offset}: {self.reason}"
+
+
+def verify(backups: Backups, names: list[str]) -> Iterator[Problem]:
+    """Read every piece of these backups once."""
+    checked: dict[str, str | None] = {}
+    """By hash why a piece is none; None: it is one."""
+    for name in names:
+        try:
+            manifest = backups.manifest(name)
+        except Damaged as damaged:
+            yield Problem(name, None, damaged.offset, damaged.reason)
+            continue
+        for file in manifest.files:
+            for index, piece in enumerate(file.pieces):
+                if piece is None:
+                    continue
+                at = index * PIECE_BYTES
+                if piece not in checked:
+                    checked[piece] = None
+                    try:
+                        piece_of(backups.place, piece, file.length_of(index), f"{file.path} at byte {at}")
+                    except Damaged as damaged:
+                        checked[piece] = f"{damaged.file}: {damaged.reason}"
+                    backups.advance(file.length_of(index))
+                reason = checked[piece]
+                if reason is not None:
+                    yield Problem(name, file.path, at, reason)

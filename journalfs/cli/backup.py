@@ -81,7 +81,7 @@ def list_(*, dest: str, as_json: bool) -> None:
 @json_option
 def verify(*, dest: str, name: str | None, everything: bool, as_json: bool) -> None:
     """Read a backup against its checksums. Ends with 5 if something of it cannot be restored."""
-    from journalfs.backup.verifying import verify as problems_of  # noqa: PLC0415
+    from journalfs.backup.backups import verify as problems_of  # noqa: PLC0415
     from journalfs.errors import EXIT_DAMAGED  # noqa: PLC0415
 
     with _backups(dest, "verify") as backups:

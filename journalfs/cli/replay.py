@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, cast
 
 import click
 
-from journalfs.cli.asking import ask
 from journalfs.cli.common import (
     SEPARATOR,
     json_option,
@@ -19,6 +18,7 @@ from journalfs.cli.common import (
     store_argument,
     write_json,
 )
+from journalfs.cli.mounts import ask
 from journalfs.errors import WrongCall
 
 if TYPE_CHECKING:

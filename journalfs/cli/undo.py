@@ -7,7 +7,6 @@ from typing import Final
 
 import click
 
-from journalfs.cli.asking import ask
 from journalfs.cli.common import (
     SEPARATOR,
     GivenPath,
@@ -15,7 +14,7 @@ from journalfs.cli.common import (
     say,
     write_json,
 )
-from journalfs.cli.mounts import the_mount
+from journalfs.cli.mounts import ask, the_mount
 from journalfs.clock import SystemClock
 from journalfs.times import moment_ms
 

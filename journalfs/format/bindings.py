@@ -46,40 +46,40 @@ class DivertRouting(Enum):
     PASS = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueBinding:
     """Type 21; the record id is the queue id. Only durable queues are stored."""
 
     name: str
     address: str
-    filter: str | None
+    filter: str | None = None
     metadata: str | None
     """`user=<name>;` or empty. Never null in a store that a broker can start on."""
-    auto_created: bool
-    max_consumers: int
+    auto_created: bool = False
+    max_consumers: int = -1
     """-1: any number."""
-    purge_on_no_consumers: bool
+    purge_on_no_consumers: bool = False
     routing_type: RoutingType
-    exclusive: bool
-    last_value: bool
-    configuration_managed: bool
+    exclusive: bool = False
+    last_value: bool = False
+    configuration_managed: bool = False
     """True when broker.xml defines the queue."""
-    consumers_before_dispatch: int
-    delay_before_dispatch_ms: int
-    last_value_key: str | None
-    non_destructive: bool
-    group_rebalance: bool
-    group_buckets: int
-    auto_delete: bool
-    auto_delete_delay_ms: int
-    auto_delete_message_count: int
-    group_first_key: str | None
-    ring_size: int
+    consumers_before_dispatch: int = 0
+    delay_before_dispatch_ms: int = -1
+    last_value_key: str | None = None
+    non_destructive: bool = False
+    group_rebalance: bool = False
+    group_buckets: int = -1
+    auto_delete: bool = False
+    auto_delete_delay_ms: int = 0
+    auto_delete_message_count: int = 0
+    group_first_key: str | None = None
+    ring_size: int = -1
     """Most messages kept; -1: any number."""
-    enabled: bool
-    group_rebalance_pause_dispatch: bool
-    internal: bool
-    unknown: bytes
+    enabled: bool = True
+    group_rebalance_pause_dispatch: bool = False
+    internal: bool = False
+    unknown: bytes = b""
 
     @property
     def user(self) -> str | None:

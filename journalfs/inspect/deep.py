@@ -5,6 +5,7 @@ A journal file, a page or a body at a time: memory does not grow with the store,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain, groupby
@@ -17,29 +18,179 @@ from journalfs.damage import name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import SOURCE_CORE_LARGE
 from journalfs.engine.scan import RecordInfo, scan_journal
-from journalfs.engine.state_types import AnomalyKind
+from journalfs.engine.state_types import AnomalyKind, Operation
 from journalfs.engine.status import FileTorn
 from journalfs.errors import DecodeError
+from journalfs.exchange.outlines import outlined_lines
 from journalfs.exchange.sorting import in_order
 from journalfs.format.record_types import BindingType, MessageType, RecordKind, user_type_name
-from journalfs.ids import QueueId
+from journalfs.format.server_lock import NodeState
+from journalfs.ids import PageNumber, QueueId
 from journalfs.inspect.bodies import name_of_body, wrong_bodies
-from journalfs.inspect.findings import Finding, Places, file_in
-from journalfs.inspect.page_counts import wrong_counts
-from journalfs.inspect.reading import Read, damaged_places, read_everything
-from journalfs.inspect.record_bodies import (
-    check_message,
-    wrong_in_bindings_record,
-    wrong_in_message_record,
-)
+from journalfs.inspect.findings import MESSAGE, Finding, Places, file_in
+from journalfs.inspect.record_bodies import check_message, wrong_in_bindings_record, wrong_in_message_record
 from journalfs.journal.directory import JournalFile, read_directory
 from journalfs.store.bindings import EXTENSION
+from journalfs.store.envelope import decode_envelope
+from journalfs.store.node_lock import server_lock_of
 from journalfs.store.store import JournalStore
 from journalfs.store.undecided import adds_message
 
 if TYPE_CHECKING:
-    from journalfs.store.api import Store
+    from journalfs.paging.address import PagedAddress
+    from journalfs.store.api import ByteSource, Store
     from journalfs.store.core import Core
+
+
+# What the journal says of pages against what is in them.
+
+
+def wrong_counts(core: Core) -> Iterator[Finding]:
+    """Complete marks, page transactions and page counters. All of pages and journal has to be whole."""
+    yield from _complete(core)
+    yield from _transactions(core)
+    yield from _counters(core)
+
+
+def _complete(core: Core) -> Iterator[Finding]:
+    """A mark of more records than the page has is damage of the page already."""
+    paged_of = {
+        queue.queue_id: paged
+        for address, paged in core.pages.items()
+        for queue in core.bindings.queues_of(address)
+    }
+    for record in core.loader.state.side(MessageType.PAGE_COMPLETE):
+        queue, number, records = record.a, PageNumber(record.b), record.c
+        paged = paged_of.get(queue)  # type: ignore[call-overload]
+        if paged is not None and number in paged.files:
+            has = paged.summary(number).records
+            if records < has:
+                reason = (
+                    f"queue {queue} is done with the {records} messages of page {number}, which it has {has}"
+                )
+                yield _at(core, record, "page-complete", reason)
+
+
+def _transactions(core: Core) -> Iterator[Finding]:
+    """Each counts the pairs of message and queue that are still to be consumed: with fewer a broker forgets
+    it, and with it what is left of them. More are harmless.
+    """
+    waiting: Counter[int] = Counter()
+    for address, paged in core.pages.items():
+        queues = {queue.queue_id for queue in core.bindings.queues_of(address)}
+        for number in paged.numbers():
+            if paged.summary(number).has_transactions:
+                waiting.update(_pairs(paged, number, queues))
+    for record in core.loader.state.side(MessageType.PAGE_TRANSACTION):
+        left = core.cursors.transactions.get(record.a, (0, 0))[1]
+        if waiting[record.a] > left:
+            reason = (
+                f"page transaction {record.a} has {left} messages left to consume in queues, "
+                f"and {waiting[record.a]} are in pages"
+            )
+            yield _at(core, record, "page-transaction", reason)
+
+
+def _pairs(paged: PagedAddress, number: PageNumber, queues: set[QueueId]) -> Iterator[int]:
+    scan = paged.scan(number)
+    ids, starts = scan.queue_ids()
+    for index, tx_id in enumerate(scan.tx_ids()):
+        if tx_id > 0:
+            for queue in queues.intersection(map(QueueId, ids[starts[index] : starts[index + 1]])):
+                standing = paged.standing(number, queue)
+                if not standing.complete and index not in standing.gone:
+                    yield tx_id
+
+
+def _counters(core: Core) -> Iterator[Finding]:
+    """They are what was true when a broker stopped. One that was killed leaves old ones."""
+    lock = server_lock_of(core.layout)
+    if lock is None or lock.state is not NodeState.STOPPED or core.live_broker:
+        return
+    counted: Counter[int] = Counter()
+    said: dict[int, list[Operation]] = {}
+    for address, paged in core.pages.items():
+        for queue in core.bindings.queues_of(address):
+            for number in paged.numbers():
+                counted[queue.queue_id] += len(paged.live(number, queue.queue_id))
+                counted[queue.queue_id] += len(paged.delivering(number, queue.queue_id))
+    for record in core.loader.state.side(MessageType.PAGE_COUNTER_VALUE):
+        said.setdefault(record.a, []).append(record)
+    for queue_id, records in said.items():
+        last, there = records[-1], counted[queue_id]
+        if QueueId(queue_id) in core.bindings.queues and last.b != there:
+            reason = f"it says that queue {queue_id} has {last.b} messages in pages, and {there} are there"
+            yield _at(core, last, "page-counter", reason)
+
+
+def _at(core: Core, record: Operation, kind: str, reason: str) -> Finding:
+    return Finding(file_in(core, record.file_slot), record.body_offset, record.body_bytes, kind, reason)
+
+
+# Reading all of a store: every message, and what was found wrong on the way.
+
+
+@dataclass(slots=True)
+class Read:
+    messages: int = 0
+    delivering: int = 0
+    """Messages that consumers or prepared transactions have: listed apart from the others."""
+    prepared: int = 0
+    """Messages that transactions sent which are prepared or undecided: in no queue yet."""
+    bytes_read: int = 0
+    damage: list[Finding] = field(default_factory=list)
+    """The messages that do not decode."""
+
+    def counted(self) -> str:
+        apart = {
+            "being delivered": self.delivering,
+            "sent by transactions that have not ended": self.prepared,
+        }
+        *others, last = f"{self.messages} messages", *(f"{n} {what}" for what, n in apart.items() if n)
+        return f"{', '.join(others)} and {last}" if others else last
+
+    def count(self, source: ByteSource, *, transaction: str | None = None) -> int:
+        """How many messages a file has, all of which are read. `transaction`: the one that sent them."""
+        messages = 0
+        try:
+            for lines, size_bytes in outlined_lines(source):
+                messages += len(lines)
+                self.bytes_read += size_bytes
+                doubtful = [line for line in lines if b'"damage":' in line]
+                self.damage += [one for line in doubtful for one in _damage_in(line, transaction)]
+        finally:
+            source.close()
+        return messages
+
+
+def read_everything(store: Store) -> Read:
+    read = Read()
+    # First, for a broker at work may decide them meanwhile.
+    for transaction, source in store.prepared_sends():
+        read.prepared += read.count(source, transaction=transaction)
+    for address in store.addresses():
+        for queue in address.queues():
+            read.messages += read.count(queue.open_all())
+            read.delivering += read.count(queue.delivering().open_all())
+    return read
+
+
+def _damage_in(line: bytes, transaction: str | None) -> Iterator[Finding]:
+    envelope = decode_envelope(line)
+    if "damage" in envelope:
+        queue, number = envelope.get("queue"), envelope.get("id")
+        where = f"in {queue}" if transaction is None else f"of transaction {transaction}"
+        yield Finding(
+            f"message {number} {where}", None, None, MESSAGE, str(envelope["damage"]),
+            queue if isinstance(queue, str) else None, number if isinstance(number, int) else None,
+        )  # fmt: skip
+
+
+def damaged_places(store: JournalStore) -> Iterator[Finding]:
+    """What the store found while it was opened and read, file by file."""
+    for one in store.core.damage():
+        yield Finding(one.file, one.offset, one.length_bytes, one.kind, one.reason)
+
 
 _OF_BINDINGS: Final = frozenset(
     {"queue-without-address", "duplicate-address", "duplicate-queue", "status-of-unknown"}

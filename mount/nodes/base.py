@@ -29,24 +29,20 @@ from journalfs.store.api import (
     Store,
     WritableStore,
 )
-from journalfs_mount.believed import Believed
-from journalfs_mount.caching import Caching, caching_for
+from journalfs_mount.believed import Believed, Caching, caching_for
 from journalfs_mount.detached import Detachment
 from journalfs_mount.endings import Endings
-from journalfs_mount.errnos import gone, no_such_name, refuse
+from journalfs_mount.errnos import COMES_BACK, Noted, Refused, gone, no_such_name, nothing_else, refuse
 from journalfs_mount.inodes import ROOT, SLOT_MAX, NodeTable, node_key, parent_and_name
 from journalfs_mount.interruptions import Interruptions
 from journalfs_mount.names import encode_name
 from journalfs_mount.options import MountOptions
-from journalfs_mount.pins import Pins
 from journalfs_mount.present import Presenter
-from journalfs_mount.publications import Publications
-from journalfs_mount.refusals import COMES_BACK, Noted, Refused, nothing_else
 from journalfs_mount.report import MountReport
 from journalfs_mount.shares import Shares
 from journalfs_mount.staged_room import SETTING, StagedRoom
-from journalfs_mount.staging import PlaceName, StagingArea
-from journalfs_mount.written import RefusedNames, WrittenNames
+from journalfs_mount.staging import Pins, PlaceName, StagingArea
+from journalfs_mount.written import Publications, RefusedNames, WrittenNames
 
 _ONLY_READS: Final = "mounted to be read only; mount it without --read-only or -o ro to change the store"
 _BROWSES: Final = "mounted with -o browse: nothing is taken away"

@@ -16,11 +16,11 @@ from urllib.parse import unquote
 
 from journalfs.errors import JournalfsError, WrongCall
 from journalfs.store.api import History, Snapshot
+from journalfs_mount.errnos import Refused
 from journalfs_mount.names import REPLAY_NAME
 from journalfs_mount.nodes.asking import AnsweringFile
 from journalfs_mount.nodes.base import Directory, Entry, MountContext, Node
 from journalfs_mount.nodes.snapshots import SnapshotDirectory
-from journalfs_mount.refusals import Refused
 
 _STAYS = "what was sent is history: settings say how long it is kept (journal-retention-directory)"
 

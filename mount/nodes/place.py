@@ -12,17 +12,16 @@ from pyfuse3 import EntryAttributes, SetattrFields
 from journalfs import door
 from journalfs.errors import JournalfsError
 from journalfs.store.api import Permissions
+from journalfs_mount.errnos import COMES_BACK, Refused
 from journalfs_mount.hot_writes import MadeFile
 from journalfs_mount.interruptions import CALLING, RenamersPatience
-from journalfs_mount.makers import JOB_DIRECTORY, is_left, note_maker
 from journalfs_mount.names import SETTINGS_NAME, TAIL_NAME, is_reserved, is_tail_name
 from journalfs_mount.nodes.base import WAS_REMOVED, Directory, Node, OpenedFile
 from journalfs_mount.nodes.staged import Publishing, Staged, StagedFolder
 from journalfs_mount.nodes.written import Target, WritingFile, WrittenFile, made_file, written_file
-from journalfs_mount.refusals import COMES_BACK, Refused
 from journalfs_mount.shares import MAKER
 from journalfs_mount.staged_room import ENTRY_BYTES
-from journalfs_mount.staging import PlaceName
+from journalfs_mount.staging import JOB_DIRECTORY, PlaceName, is_left, note_maker
 from journalfs_mount.written import FOR_GOOD
 from journalfs_mount.written_names import Fate, fate_of, is_backup, is_temporary, packed_name
 

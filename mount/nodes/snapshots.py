@@ -15,13 +15,12 @@ from pyfuse3 import EntryAttributes
 
 from journalfs.errors import JournalfsError
 from journalfs.store.api import Snapshot, Snapshots
-from journalfs_mount.caching import SELDOM_S
-from journalfs_mount.errnos import gone
+from journalfs_mount.believed import SELDOM_S
+from journalfs_mount.errnos import Refused, gone
 from journalfs_mount.names import STATUS_NAME, encode_name
 from journalfs_mount.naming import find_named, new_name
 from journalfs_mount.nodes.base import Directory, Entry, MountContext, Node, OpenedFile
 from journalfs_mount.nodes.root import StoreDirectory
-from journalfs_mount.refusals import Refused
 from journalfs_mount.report import TextSource, json_text
 
 _KEEPS_NAME = (

@@ -23,10 +23,9 @@ from pyfuse3 import EntryAttributes, SetattrFields
 from journalfs import door
 from journalfs.ids import Inode
 from journalfs.store.api import Bytes, Permissions
-from journalfs_mount.errnos import gone, refuse
+from journalfs_mount.errnos import Refused, gone, refuse
 from journalfs_mount.inodes import node_key
 from journalfs_mount.nodes.base import Directory, Entry, MountContext, Node, OpenedFile
-from journalfs_mount.refusals import Refused
 from journalfs_mount.shares import MAKER, OWNER
 from journalfs_mount.staged_room import ENTRY_BYTES
 from journalfs_mount.staging import BLOCK_BYTES, GIVEN, files_below, write_all

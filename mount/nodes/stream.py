@@ -22,13 +22,12 @@ from pyfuse3 import EntryAttributes
 from journalfs.store.api import Bytes, ByteSource, Consumer, Delivery, Follower
 from journalfs_mount.callers import Writer, lineage
 from journalfs_mount.endings import Ending
-from journalfs_mount.errnos import refuse
+from journalfs_mount.errnos import Refused, refuse
 from journalfs_mount.inodes import parent_and_name
 from journalfs_mount.limits import FOLLOWED_MORE_BYTES, FOLLOWED_SIZE_BYTES
 from journalfs_mount.nodes.base import MountContext, Node, OpenedFile, Selection, Unreadable, read_ahead
 from journalfs_mount.nodes.view import ViewDirectory
 from journalfs_mount.reader import Reader, Seen
-from journalfs_mount.refusals import Refused
 
 EMPTY = Unreadable()
 

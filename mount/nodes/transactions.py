@@ -31,7 +31,7 @@ from journalfs.store.api import (
     VirtualDirectory,
     VirtualFile,
 )
-from journalfs_mount.errnos import gone, no_such_name, refuse
+from journalfs_mount.errnos import Refused, gone, no_such_name, refuse
 from journalfs_mount.interruptions import RenamersPatience
 from journalfs_mount.names import (
     COMMITTED_DIRECTORY,
@@ -45,7 +45,6 @@ from journalfs_mount.naming import find_named, new_name
 from journalfs_mount.nodes.base import Directory, Entry, MountContext, Node, OpenedFile
 from journalfs_mount.nodes.staged import Publishing, Staged, StagedDirectory, StagedFolder
 from journalfs_mount.nodes.virtual import Found, VirtualDirectoryNode, VirtualFileNode
-from journalfs_mount.refusals import Refused
 from journalfs_mount.report import RenderedFile, json_lines, json_text
 from journalfs_mount.staged_room import ENTRY_BYTES
 

@@ -16,12 +16,11 @@ from pyfuse3 import EntryAttributes, FUSEError, SetattrFields
 from journalfs.errors import JournalfsError
 from journalfs.store.api import Publisher, nothing_follows
 from journalfs_mount.callers import Writer, is_open
-from journalfs_mount.errnos import refuse
+from journalfs_mount.errnos import Refused, refuse
 from journalfs_mount.hot_writes import HotFile, MadeFile
 from journalfs_mount.inodes import node_key
 from journalfs_mount.limits import HOLE_BYTES_MAX, HOLE_STEP_BYTES
 from journalfs_mount.nodes.base import Directory, MountContext, Node, OpenedFile, Unreadable
-from journalfs_mount.refusals import Refused
 from journalfs_mount.written import NameKey, WrittenName
 
 ATTRIBUTES_S: Final = 1.0

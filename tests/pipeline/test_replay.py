@@ -18,9 +18,8 @@ from pyspark.sql import SparkSession
 from journalfs.errors import InDoubt, NoRoute, NoSuchName, StoreBusy, SystemFailure, WrongCall
 from journalfs.pipeline.archive import archive
 from journalfs.pipeline.folders import LocalFolder
-from journalfs.pipeline.lines import with_duplicate_id
 from journalfs.pipeline.messages import Source
-from journalfs.pipeline.replay import Replayed, Target, replay, usual_name
+from journalfs.pipeline.replay import Replayed, Target, replay, usual_name, with_duplicate_id
 from journalfs.pipeline.session import in_one_line
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore

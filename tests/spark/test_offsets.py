@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from journalfs.engine.columns import Array
 from journalfs.errors import WrongCall
-from journalfs.spark import offsets
-from journalfs.spark.offsets import Identity, Position
+from journalfs.spark import stream as offsets
+from journalfs.spark.stream import Identity, Position
 
 
 def ids(*numbers: int) -> Array:

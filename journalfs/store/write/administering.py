@@ -660,7 +660,6 @@ def new_queue(
         routing_type=routing,
         exclusive=bool(value(of, "default-exclusive-queue")),
         last_value=bool(value(of, "default-last-value-queue")),
-        configuration_managed=False,
         consumers_before_dispatch=number("default-consumers-before-dispatch", 0),
         delay_before_dispatch_ms=number("default-delay-before-dispatch", -1),
         last_value_key=text("default-last-value-key"),
@@ -672,10 +671,7 @@ def new_queue(
         auto_delete_message_count=number("auto-delete-queues-message-count", 0),
         group_first_key=text("default-group-first-key"),
         ring_size=number("default-ring-size", -1),
-        enabled=True,
         group_rebalance_pause_dispatch=bool(value(of, "default-group-rebalance-pause-dispatch")),
-        internal=False,
-        unknown=b"",
     )
 
 

@@ -28,7 +28,7 @@ from journalfs.errors import (
 )
 from journalfs.format.flush_note import FlushNote
 from journalfs.large.flushed import FlushedFolder
-from journalfs.large.spool import Spool
+from journalfs.large.writing import Spool
 from journalfs.limits import NAME_BYTES_MAX
 from journalfs.store.framing import Framer, Framing, framing_of
 from journalfs.store.outgoing import Buffer, Outgoing, WholeFile

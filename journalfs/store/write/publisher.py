@@ -11,7 +11,7 @@ import trio
 from journalfs.engine.waiting import Slices, Turn
 from journalfs.errors import JournalfsError, SystemFailure
 from journalfs.format.flush_note import FlushNote
-from journalfs.large.spool import Spool
+from journalfs.large.writing import Spool
 from journalfs.limits import PARSED_PIECE_BYTES, SPOOLED_IN_MEMORY_BYTES_MAX
 from journalfs.store.api import Patience, nothing_follows
 from journalfs.store.framing import Framer, Framing, framing_of
