@@ -591,8 +591,12 @@ static void makes_cold(uint32_t flags, uint64_t *reason) {
     CHECK(!is_hot(asks_create("in.txt", flags)) && *reason == before + 1);
 }
 
-static void test_files_are_made_written_and_closed(void) {
+static void lend_to_make(void) {
     lend_as((jfs_front_lent){.held = 1, .stage = fake_stage, .flush = fake_flush, .full = 5, .unfit = 3, .tail = &make_way});
+}
+
+static void test_files_are_made_written_and_closed(void) {
+    lend_to_make();
     teach(FUSE_LOOKUP, 3, "in.txt", -ENOENT, NULL, 0, JFS_KEEP_ANSWER | JFS_KEEP_LASTS);
     makes_cold(O_WRONLY, &front.counts.unknown);
     create_cold("in.txt");
@@ -615,7 +619,11 @@ static void test_files_are_made_written_and_closed(void) {
                      : releases_hot(made.out.fh) && forgets_hot(made.entry.nodeid));
         CHECK(front_lent.made == 0 && !made_of(made.entry.nodeid) && jfs_front_adopt() == NULL);
     }
-    /* Python takes one over, with what was written, and closes it; another is closed here, and it hears of that. */
+}
+
+/* Python takes one over, with what was written, and closes it; another is closed here, and it hears of that. */
+static void test_files_that_python_takes_over(void) {
+    lend_to_make();
     for (int here = 0; here < 2; here++) {
         const created made = create_hot("in.txt");
         const uint64_t unique = write_line(made.out.fh);
@@ -632,7 +640,11 @@ static void test_files_are_made_written_and_closed(void) {
         front_lent.closed = NULL;
     }
     forget_releases();
-    /* No more than so many at a time, and none while Python runs or where something was revoked. */
+}
+
+/* No more than so many at a time, and none while Python runs or where something was revoked. */
+static void test_files_that_python_has_to_make(void) {
+    lend_to_make();
     created all[OPEN_MAX];
     for (int i = 0; i < OPEN_MAX; i++) all[i] = create_hot("in.txt");
     makes_cold(O_WRONLY, &front.counts.crowded);
@@ -714,6 +726,8 @@ int main(void) {
     test_lines_are_durable_when_their_writes_are_answered();
     drain();
     test_files_are_made_written_and_closed();
+    test_files_that_python_takes_over();
+    test_files_that_python_has_to_make();
     test_requests_of_any_shape_are_handed_on_or_answered();
     drain();
     test_nobody_sees_what_was_before_a_change(0);
