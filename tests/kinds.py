@@ -41,7 +41,7 @@ OF_FILES = (
     "tests/writing/test_staging.py::test_staged_names_outlive_the_mount_and_what_they_are_in",
     f"{_WRITING}listed_names.py::test_names_of_tails_outlast_the_store_being_closed",
     f"{_WRITING}pages_consumed.py::test_what_nobody_consumed_is_not_read_again",
-    # What cannot be published stays in a table.
+    # What lies beside the store is a copy of what was derived, which goes with that.
     f"{_WRITING}flushed.py::test_what_has_no_queue_any_more_is_put_aside",
     # They change files, or look at them by name, where there are tables.
     f"{_WRITING}bodies_of_pages.py::test_killed_between_the_page_and_the_commit",

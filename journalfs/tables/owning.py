@@ -248,7 +248,7 @@ class _TablePage(PageFile):
 
 
 class TableFlushed(FlushedFolder):
-    """What was flushed: files for whoever publishes it, and rows. What cannot be published stays in them."""
+    """What was flushed: files for whoever publishes it, and rows."""
 
     def __init__(self, path: Path, owned: OwnedTables) -> None:
         super().__init__(path, sync=False)
@@ -283,3 +283,10 @@ class TableFlushed(FlushedFolder):
                 lambda connection: self._database.remove_files(connection, self._table, names),
             )
         super().remove(note_ids)
+
+    def set_aside(self, note: FlushNote, path: Path) -> None:
+        """The file is durable before the rows go, else each mount would make another one."""
+        super().set_aside(note, path)
+        for one in (path, path.parent):
+            door.sync(one)
+        self.remove([note.note_id])

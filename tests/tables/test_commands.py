@@ -10,13 +10,14 @@ import pytest
 from tests.cli.running import journalfs, objects
 from tests.mounting import mounted_for_writing
 from tests.tables.instances import instance_at
+from tests.writing.conftest import shell
 
 
 @pytest.mark.rule("S-220")
 def test_an_embedded_store_from_a_shell(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/orders.db"
     made = journalfs("create", url)
-    assert made.returncode == 0, made.stderr
+    assert (made.returncode, made.stderr) == (0, "")
     again = journalfs("create", url)
     assert again.returncode == 1
     assert "there is a store already" in again.stderr
@@ -33,6 +34,7 @@ def test_a_mount_of_an_embedded_store(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/orders.db"
     assert journalfs("create", url).returncode == 0
     with mounted_for_writing(Path(url), tmp_path / "mnt") as mount:
+        assert mount.events() == []
         (mount.path / "orders" / "orders").mkdir(parents=True)
         (mount.path / "orders" / "in.txt").write_text("one\ntwo\n")
         assert 'dead-letter-address = "DLQ"' in (mount.path / "DLQ" / ".settings").read_text()
@@ -40,6 +42,23 @@ def test_a_mount_of_an_embedded_store(tmp_path: Path) -> None:
         (mount.path / "orders" / "orders" / ".messages" / first).unlink()
     lines = objects("cat", url, "orders::orders")
     assert [line["body"] for line in lines] == ["two"]
+
+
+@pytest.mark.rule("S-69")
+@pytest.mark.mount
+def test_what_could_not_be_published_outlives_the_mount(tmp_path: Path) -> None:
+    store = Path(f"sqlite:///{tmp_path}/orders.db")
+    with mounted_for_writing(store, tmp_path / "mnt") as mount:
+        (mount.path / "orders" / "orders").mkdir(parents=True)
+        shell("{ /bin/echo '[1,'; } > in.json", mount.path / "orders")
+        shell("{ /bin/echo '[2,'; sync noted.json; } > noted.json", mount.path / "orders")
+        events = mount.events()
+        (said,) = (one["message"] for one in events if one["event"] == "no-configuration")
+        assert ".settings of addresses" in said
+        kept = [Path(one["message"].rpartition(" ")[2]) for one in events if one["event"] == "kept"]
+    with mounted_for_writing(store, tmp_path / "mnt") as mount:
+        assert "kept" not in {one["event"] for one in mount.events()}
+        assert [one.read_bytes() for one in kept] == [b"[1,\n", b"[2,\n"]
 
 
 def test_a_password_is_shown_nowhere(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec.structs import replace as with_
 
+from journalfs import door
 from journalfs.clock import Clock
 from journalfs.config.journal_settings import journal_settings
 from journalfs.config.layout import locate_store
@@ -20,6 +21,7 @@ from journalfs.engine.page_file import PageStore
 from journalfs.large.flushed import FlushedFolder
 from journalfs.large.writing import BodyWriter
 from journalfs.sources import Owned
+from journalfs.store.write.flushed import UNPUBLISHED
 from journalfs.store.write.keeping import aside_of
 from journalfs.store.write.store import SyncMode, WritingStore
 from journalfs.store.write.taking import Taking
@@ -30,6 +32,15 @@ class ElsewhereStore(WritingStore):
 
     drafts_outlive = False
     owned: Owned
+
+    def own_directory(self, name: str) -> Path:
+        """What could not be published outlives what was derived, which is this process's alone."""
+        if name != UNPUBLISHED:
+            return super().own_directory(name)
+        derived = self.core.root.parent
+        path = derived.with_name(f"{derived.name}-{UNPUBLISHED}")
+        door.own_folder(path)
+        return path
 
     def status(self) -> Mapping[str, object]:
         return {**super().status(), **self.owned.status()}
@@ -43,6 +54,7 @@ class ElsewhereStore(WritingStore):
 
 class TakingElsewhere(Taking):
     store_type: type[ElsewhereStore] = ElsewhereStore
+    settings_place = ".settings of addresses in the mount"
 
     def __init__(self, owned: Owned, sync: SyncMode, clock: Clock) -> None:
         self.owned, self.directories = owned, owned.directories

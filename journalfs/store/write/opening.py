@@ -46,6 +46,7 @@ def open_for_writing(
         )
         taking.postpones = postpones
         store = taking.store()
+        taking.tell_unconfigured(store.core)
     except OSError as error:
         raise SystemFailure.from_os(error, error.filename or path, doing="open the store") from error
     store.auto_deleting.enabled = auto_delete

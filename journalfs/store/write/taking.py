@@ -17,6 +17,7 @@ from journalfs import door
 from journalfs.clock import Clock
 from journalfs.config.journal_settings import JournalSettings, setting_warnings
 from journalfs.config.layout import StoreLayout
+from journalfs.config.setting_names import BY_NAME
 from journalfs.damage import name_of
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend
@@ -184,9 +185,10 @@ def set_orphans_aside(core: Core) -> list[MessageId]:
 
 
 _UNCONFIGURED: Final = (
-    "it has no broker's configuration, so all settings have their defaults, and failed or expired messages "
-    "stay; name one with --config, or write settings to journalfs.toml"
+    "it has no broker's configuration, so settings have their defaults, and failed or expired messages stay; "
+    "name one with --config, or write settings to"
 )
+_DEAD_LETTERS: Final = BY_NAME["dead-letter-address"].json_key
 
 
 def _diverts(core: Core) -> Iterator[str]:
@@ -213,6 +215,8 @@ class Taking:
 
     store_type = WritingStore
     postpones = False
+    settings_place = "journalfs.toml"
+    """Where settings can be written, for people."""
     directories: tuple[Path, ...] = ()
     """Where what is published goes besides."""
 
@@ -236,8 +240,7 @@ class Taking:
         # Before anything is changed: whoever sees them may want to stop it, and a failure may come of them.
         for warning in layout.warnings:
             self.events.add("configuration", warning)
-        if layout.config is None:
-            self.events.add("no-configuration", f"{name or layout.root}: {_UNCONFIGURED}")
+        self._name = name or str(layout.root)
         self.warnings = list(setting_warnings(layout.config))
 
     def store(self) -> WritingStore:
@@ -272,6 +275,13 @@ class Taking:
             lock.activated()
             undo.pop_all()
         return store
+
+    def tell_unconfigured(self, core: Core) -> None:
+        """Say where nothing tells what becomes of failed messages, neither a configuration nor a record."""
+        stored = core.bindings.address_settings.values()
+        if self.layout.config is None and not any(_DEAD_LETTERS in one.values for one in stored):
+            message = f"{self._name}: {_UNCONFIGURED} {self.settings_place}"
+            self.events.add("no-configuration", message)
 
     def _opening(self) -> Opening:
         return Opening(self.layout, self.clock, self.index, ours=True, events=self.events)
