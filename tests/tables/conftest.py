@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.frozen import PristineStores
+from tests.tables.dump import load
 from tests.tables.servers import Server, mariadb, sql
 
 _numbers = itertools.count()
@@ -46,10 +47,14 @@ def jdbc_config(postgres: Server, stores: PristineStores) -> str:
     url = postgres.make(name)
     with (stores["jdbc"] / "dump.sql").open("rb") as dump:
         sql(postgres.port, name, "", stdin=dump)
+    return _config_at(url, stores)
+
+
+def _config_at(url: str, stores: PristineStores) -> str:
     text = (stores["jdbc"] / "broker.xml").read_text()
-    # Java's driver takes the user as a parameter.
-    place = url.replace("artemis@", "")
-    return re.sub(r"jdbc:postgresql:[^<]*", f"jdbc:{place}?user=artemis", text)
+    # Java's drivers take the user as a parameter.
+    place = re.sub(r"//(\w+)@(.*)", r"//\2?user=\1", url)
+    return re.sub(r"jdbc:postgresql:[^<]*", f"jdbc:{place}", text)
 
 
 @pytest.fixture
@@ -59,3 +64,21 @@ def jdbc_store(jdbc_config: str, tmp_path: Path) -> Path:
     folder.mkdir()
     folder.joinpath("broker.xml").write_text(jdbc_config)
     return folder
+
+
+@pytest.fixture(params=["postgresql", "sqlite", pytest.param("mysql", marks=pytest.mark.long)])
+def jdbc_store_anywhere(
+    request: pytest.FixtureRequest,
+    empty_database: Callable[[str], str],
+    stores: PristineStores,
+    tmp_path: Path,
+) -> Path:
+    """The same store in the tables of any database."""
+    if request.param == "postgresql":
+        found: Path = request.getfixturevalue("jdbc_store")
+        return found
+    url = empty_database(request.param)
+    load(stores["jdbc"] / "dump.sql", url)
+    text = re.sub(r"<jdbc-driver.*", "", _config_at(url, stores))
+    (tmp_path / "broker.xml").write_text(text)
+    return tmp_path

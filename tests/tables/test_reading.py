@@ -21,8 +21,8 @@ def test_tables_are_printed_as_the_broker_prints_them(jdbc_store: Path) -> None:
     assert found == wanted
 
 
-def test_tables_tell_what_the_broker_told(jdbc_store: Path) -> None:
-    store = open_store(jdbc_store)
+def test_tables_tell_what_the_broker_told(jdbc_store_anywhere: Path) -> None:
+    store = open_store(jdbc_store_anywhere)
     try:
         actual, status = account(store), store.status()
     finally:
