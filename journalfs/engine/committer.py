@@ -129,7 +129,7 @@ class Committer:
         says where that is before anything is written, and when that file is none of the journal any more."""
         self.failure: WriteFailed | None = None
         self.suspended = False
-        """`failure` is over once what is under way is written."""
+        """`failure` is over once all that was accepted is written."""
         self.counts = CommitCounts()
         self._token: trio.lowlevel.TrioToken | None = None
         self._lent: Tail | None = None
@@ -343,7 +343,7 @@ class Committer:
             self._submit_queued()
 
     def _submit_queued(self) -> None:
-        while self._queue and len(self._under_way) < self._backend.depth and self.failure is None:
+        while self._queue and len(self._under_way) < self._backend.depth and not self._has_failed():
             flush = self._queue[0]
             # A file must be whole before the next one gets anything: nothing else tells a reader that records
             # of a transaction are missing in an earlier file.
@@ -351,6 +351,10 @@ class Committer:
                 break
             self._queue.popleft()
             self._submit(flush)
+
+    def _has_failed(self) -> bool:
+        """For good."""
+        return self.failure is not None and not self.suspended
 
     def _submit(self, flush: Flush) -> None:
         self._next_tag += 1
@@ -380,10 +384,11 @@ class Committer:
                 # It stays first of what is under way, so that whoever collects next reaches nothing by it.
                 self._fail(flush, completion.error)
                 return
-            self._resume()
             flush.done = True
             self._measure(flush)
         self._finish()
+        if self.suspended:
+            self._go_on()
 
     def _perform(self, flush: Flush) -> None:
         self._submitted_ns = self._clock.monotonic_ns()
@@ -426,6 +431,15 @@ class Committer:
             self.failure, self.suspended = reason, True
             self.armed()
         self._wake()
+
+    def _go_on(self) -> None:
+        """Write the rest of what was accepted before anything else is: whoever waited for it was told that it
+        counts, and would do it again where it does not show yet.
+        """
+        self._seal()
+        self._submit_queued()
+        if self.idle:
+            self._resume()
 
     def _resume(self) -> None:
         if self.suspended:

@@ -102,6 +102,7 @@ class OneStatement:
         """The `PGconn`, while there is a connection."""
         self._answers: list[Any] = []
         self.under_way = False
+        self._begun_s = 0.0
 
     @property
     def is_ready(self) -> bool:
@@ -143,7 +144,7 @@ class OneStatement:
                 array = _bytes_array if kind == "bytea" else _numbers_array
                 values.append(array([row[name] for row in rows]))
         values += [_numbers_array(ids) for ids in (deleted, ended) if ids]
-        self._answers, self.under_way = [], True
+        self._answers, self.under_way, self._begun_s = [], True, time.monotonic()
         try:
             self._server.send_query_prepared(shape.name.encode(), values, (_BINARY,) * len(values), _BINARY)
             self._server.flush()
@@ -169,8 +170,8 @@ class OneStatement:
         return None
 
     def wait(self) -> Answer:
-        """What became of it, after at most `jdbc-network-timeout`."""
-        ends_s = time.monotonic() + self._database.settings.network_timeout_ms / 1000
+        """What became of it, at most `jdbc-network-timeout` after it began."""
+        ends_s = self._begun_s + self._database.settings.network_timeout_ms / 1000
         while (answer := self.look()) is None:
             waiting = select.poll()
             waiting.register(self.fileno(), select.POLLIN)

@@ -50,6 +50,8 @@ class SelfReadingStore(JournalStore):
         """Bytes that had been written when something was published that was not taken over yet."""
         self._unsealed = False
         self._failure_told: Exception | None = None
+        self._advanced_to = Position(0)
+        """What was taken over of what is durable."""
         self._folders_due_ns = 0
         self._looked_at_all = False
         journals.messages.pool.held = core.is_rendered
@@ -75,6 +77,7 @@ class SelfReadingStore(JournalStore):
         if failure is None:
             self.core.events.add("store-back", "it takes changes again; what was being written counts")
         elif isinstance(failure, StoreAway):
+            self.core.behind = self.core.behind or self._take_over_given_up
             self.core.events.add("store-away", str(failure), level=logging.ERROR)
         else:
             self.core.events.add("write-failed", str(failure), level=logging.ERROR)
@@ -125,7 +128,7 @@ class SelfReadingStore(JournalStore):
         """Whoever looks first takes it over; most of what is published nobody looks at within the moment.
         Of plain lines nothing is left to be measured: who is patient waits for that.
         """
-        if self.core.behind is None:
+        if self.core.behind in (None, self._take_over_given_up):
             self.core.behind = self._take_over_now
             self._behind_since_bytes = self.journals.messages.committer.counts.bytes_written
         if only_adds or only_lines:
@@ -153,6 +156,12 @@ class SelfReadingStore(JournalStore):
             self.core.events.add("follow-failed", f"cannot look at the store: {error}")
             return False
         return True
+
+    def _take_over_given_up(self) -> None:
+        """Where more is durable by now: whoever waited for it was told that it takes too long."""
+        reached = self.journals.messages.committer.reached_position
+        if reached > self._advanced_to and not self._reading_anew.locked():
+            self._take_over_now()
 
     def _current(self) -> bool:
         """Take over what is durable; False where it cannot be, as while the journal is being read anew."""
@@ -220,6 +229,7 @@ class SelfReadingStore(JournalStore):
         self.core.behind = None
         self.core.changes.begin(only_messages=True)
         writer = self.journals.messages
+        self._advanced_to = Position(writer.committer.reached_position)
         result = self.core.loader.advance(
             *writer.durable_end(), newest_first=writer.newest_first(), list_files=list_files
         )
@@ -227,6 +237,8 @@ class SelfReadingStore(JournalStore):
             self.core.measure()
         if self._follow_pages() and result is PollResult.UNCHANGED:
             result = PollResult.APPENDED
+        if writer.committer.suspended:
+            self.core.behind = self._take_over_given_up
         return result
 
     def _follow_pages(self) -> bool:

@@ -16,7 +16,7 @@ from journalfs import door
 from journalfs.engine.page_file import PageStore
 from journalfs.engine.tail import Tail
 from journalfs.engine.waiting import together, unbroken
-from journalfs.errors import JournalfsError, NoSuchName, SettingRefused
+from journalfs.errors import JournalfsError, NoSuchName, SettingRefused, StoreAway
 from journalfs.ids import MessageId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.record_log import Position
@@ -127,7 +127,7 @@ class WritingStore(SelfReadingStore):
         self.paged = Paged(core, journals, self._publishing, bodies, pages=pages, take_over=self._current)
         self.flushed = Flushed(self, settled, flushed)
         self._bindings_unshown = False
-        """A change of the bindings is durable and could not be looked at."""
+        """A change of the bindings is durable and could not be looked at, or will be once the store is back."""
         self._administered = trio.Lock()  # each change of the bindings stands on what the one before left
         self.snapshotting = self.closed_with_it(
             SnapshotMaking(core, journals, self.paged, bodies, self._administered)
@@ -684,8 +684,11 @@ class WritingStore(SelfReadingStore):
         """Wait for a change of the bindings, and show it."""
         if position is None:
             return
-        await self._told(self.journals.bindings.durable(position))
-        self._bindings_seen = ()
+        try:
+            await self._told(self.journals.bindings.durable(position))
+        except StoreAway:
+            self._bindings_unshown = True
+            raise
         self._bindings_unshown = True
         self._show_bindings()
 
@@ -698,10 +701,11 @@ class WritingStore(SelfReadingStore):
         """Raises `OutOfResources`. Nothing is changed before it is shown: a queue that was deleted would get
         messages, and one that was made would be made again.
         """
+        self._bindings_seen = ()
         self._look_at_bindings()
         self._take_over(True, PollResult.UNCHANGED)
         self.admission.look_again()
-        self._bindings_unshown = False
+        self._bindings_unshown = self.journals.bindings.committer.suspended
 
     # -- its own work ----------------------------------------------------------------------------------------
 
