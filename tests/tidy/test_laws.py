@@ -168,8 +168,6 @@ ASSIGNED: Final = [
     "journalfs/store/write/self_reading.py: journals.messages.committer.while_waiting",
     "journalfs/store/write/self_reading.py: journals.messages.pool.held",
     "journalfs/store/write/self_reading.py: journals.messages.upkeep.gone",
-    "journalfs/store/write/self_reading.py: self.core.behind",
-    "journalfs/store/write/self_reading.py: self.core.behind",
     "journalfs/store/write/store.py: core.explanations.of_writer",
 ]
 

@@ -77,7 +77,7 @@ class SelfReadingStore(JournalStore):
         if failure is None:
             self.core.events.add("store-back", "it takes changes again; what was being written counts")
         elif isinstance(failure, StoreAway):
-            self.core.behind = self.core.behind or self._take_over_given_up
+            self._looks_first(self.core.behind or self._take_over_given_up)
             self.core.events.add("store-away", str(failure), level=logging.ERROR)
         else:
             self.core.events.add("write-failed", str(failure), level=logging.ERROR)
@@ -129,7 +129,7 @@ class SelfReadingStore(JournalStore):
         Of plain lines nothing is left to be measured: who is patient waits for that.
         """
         if self.core.behind in (None, self._take_over_given_up):
-            self.core.behind = self._take_over_now
+            self._looks_first(self._take_over_now)
             self._behind_since_bytes = self.journals.messages.committer.counts.bytes_written
         if only_adds or only_lines:
             self.core.changes.ring(patient=not only_lines)
@@ -144,13 +144,17 @@ class SelfReadingStore(JournalStore):
             self._tell_failure()
             raise
 
+    def _looks_first(self, take_over: Callable[[], object]) -> None:
+        """Whoever asks for the journal next calls it, until it is behind no more."""
+        self.core.behind = take_over
+
     def _take_over_now(self) -> bool:
         """Take over what is durable, for somebody who looks. False: it could not be."""
         try:
             if self._advance() is PollResult.REWRITTEN:
                 self._replace_loader(self._loaded_whole())
         except OutOfResources:
-            self.core.behind = self._take_over_now  # the next one to look may succeed
+            self._looks_first(self._take_over_now)  # the next one to look may succeed
             return False
         except (OSError, JournalfsError) as error:
             self.core.events.add("follow-failed", f"cannot look at the store: {error}")
@@ -238,7 +242,7 @@ class SelfReadingStore(JournalStore):
         if self._follow_pages() and result is PollResult.UNCHANGED:
             result = PollResult.APPENDED
         if writer.committer.suspended:
-            self.core.behind = self._take_over_given_up
+            self._looks_first(self._take_over_given_up)
         return result
 
     def _follow_pages(self) -> bool:
