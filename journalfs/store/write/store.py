@@ -127,7 +127,7 @@ class WritingStore(SelfReadingStore):
         self.paged = Paged(core, journals, self._publishing, bodies, pages=pages, take_over=self._current)
         self.flushed = Flushed(self, settled, flushed)
         self._bindings_unshown = False
-        """A change of the bindings is durable and could not be looked at, or will be once the store is back."""
+        """A change of the bindings is durable and could not be looked at, or the store is away."""
         self._administered = trio.Lock()  # each change of the bindings stands on what the one before left
         self.snapshotting = self.closed_with_it(
             SnapshotMaking(core, journals, self.paged, bodies, self._administered)
