@@ -134,8 +134,6 @@ def derived_if_older(path: Path) -> Path:
         locate_store(path)
     except OlderStore as older:
         return derive(older)
-    except DatabaseStore as database:
-        return kind_of(database.settings).read(database.settings, None).place
     except JournalfsError:
         return path
     return path

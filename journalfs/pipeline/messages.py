@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 
-from journalfs.config.layout import locate_store
 from journalfs.errors import WrongCall
 from journalfs.selector import compile_selector
 from journalfs.spark import live_messages
 from journalfs.spark.names import names_text
-from journalfs.spark.place import SEPARATOR, Place, is_elsewhere, local_path, place_of
+from journalfs.spark.place import SEPARATOR, Place, is_elsewhere, local_path, place_of, require_store
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -42,7 +41,8 @@ class Source:
         if self.is_elsewhere:
             return facts | {"store": self.path}
         place = self.place()
-        facts["store"] = str(place.store)
+        database = require_store(place.store)
+        facts["store"] = str(place.store) if database is None else database.shown
         if place.mount is not None:
             facts["read at"] = str(local_path(self.path))
         if self.queues:
@@ -54,7 +54,7 @@ class Source:
     def place(self) -> Place:
         """Where it is on this machine. Raises `NotAStore`, `WrongCall`."""
         found = place_of(self.path)
-        locate_store(found.store)
+        require_store(found.store)
         return found
 
     def messages(self, spark: SparkSession, schema: StructType) -> DataFrame:

@@ -38,7 +38,7 @@ from journalfs.pipeline.folders import TAKEN
 from journalfs.pipeline.session import in_one_line
 from journalfs.spark.changing import require_route
 from journalfs.spark.options import Options
-from journalfs.spark.place import place_of
+from journalfs.spark.place import place_of, require_store
 from journalfs.spark.storage import literal
 from journalfs.spark.writer import target_of
 from journalfs.store import open_store
@@ -125,9 +125,10 @@ class Target:
         return {"path": self.path, **({"queues": self.to} if self.to is not None else {})}
 
     def meant(self) -> dict[str, str | None]:
-        """The store's directory, the address and the queue: the same whichever way a path leads there."""
+        """The store (a directory or a database), the address and the queue, however a path leads there."""
         where = target_of(Options.of(self.options()), "")
-        store = locate_store(where.store).root.resolve()
+        database = require_store(where.store)
+        store = locate_store(where.store).root.resolve() if database is None else database.shown
         return {"store": str(store), "address": where.address, "queue": where.queue}
 
     def require_route(self) -> None:

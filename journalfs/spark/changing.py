@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from journalfs.config.layout import locate_store
 from journalfs.errors import NoRoute, NoSuchName, SystemFailure
 from journalfs.ids import MessageId
 from journalfs.limits import NAME_BYTES_MAX
+from journalfs.sources import locate_readable
 from journalfs.spark.place import Place
 from journalfs.store.bindings import read_bindings
 from journalfs.store.message import SUFFIXES
@@ -64,7 +64,7 @@ def _queues(place: Place, address: str) -> Sequence[str]:
 def _addresses(place: Place, name: str) -> Iterator[tuple[str, Sequence[str]]]:
     """Names of addresses and of their queues; of a mount, who may see it alone, that of `name` first."""
     if place.mount is None:
-        layout = locate_store(place.store)
+        layout, _ = locate_readable(place.store)
         state, _ = read_bindings(layout.bindings_dir, relative_to=layout.root)
         bound: dict[str, list[str]] = {address: [] for address in state.addresses}
         for queue in state.queues.values():

@@ -28,7 +28,7 @@ _ELSEWHERE: Final = re.compile(rf"(?!{_FILE})[a-z][a-z0-9+.-]+://", re.IGNORECAS
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`store` can be opened by the library; `mount` is where the path lies in a mount, or None."""
+    """The library opens `store`, a path or a URL; `mount` is where the path lies in a mount, or None."""
 
     store: Path
     mount: Path | None = None
@@ -57,11 +57,17 @@ class Place:
 def database_of(path: str) -> DatabaseSettings | None:
     """The database that a path leads to, if it is one that has a store."""
     try:
-        locate_store(local_path(path))
-    except DatabaseStore as found:
-        return found.settings
+        return require_store(local_path(path))
     except JournalfsError:
         return None
+
+
+def require_store(path: Path) -> DatabaseSettings | None:
+    """The database where the store is in one. Raises `NotAStore` and what else `locate_store` raises."""
+    try:
+        locate_store(path)
+    except DatabaseStore as found:
+        return found.settings
     return None
 
 

@@ -16,10 +16,11 @@ from pyspark.sql.types import StructType
 
 from journalfs.config.layout import locate_store
 from journalfs.errors import NoRoute, SystemFailure, WrongCall
+from journalfs.older.reading import derived_base
 from journalfs.spark.changing import destination_of, directory_of, refusal_in
 from journalfs.spark.envelopes import Envelopes
 from journalfs.spark.options import Options
-from journalfs.spark.place import place_of
+from journalfs.spark.place import place_of, require_store
 from journalfs.store.write.opening import change
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "spark-"
 FOLDER: Final = ("journalfs", "spark")
-"""In a store that is not mounted, where files wait for the driver."""
+"""In a store that is not mounted, where files wait for the driver; of one in a database, where stores are
+derived.
+"""
 
 
 @dataclass
@@ -55,7 +58,9 @@ def target_of(options: Options, job: str) -> Target:
     place = place_of(options.path)
     address, queue = destination_of(place, options.queues)
     if place.mount is None:
-        staging = locate_store(place.store).root.joinpath(*FOLDER, job)
+        in_database = require_store(place.store) is not None
+        root = derived_base() if in_database else locate_store(place.store).root
+        staging = root.joinpath(*FOLDER, job)
         return Target(place.store, address, queue, staging)
     folder = directory_of(place.mount, address, queue)
     return Target(place.store, address, queue, folder / f".{PREFIX}{job}", place.mount)

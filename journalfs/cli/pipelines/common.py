@@ -149,12 +149,11 @@ def _names(to: str) -> tuple[str, ...]:
 
 
 def _check_store(path: str) -> None:
-    from journalfs.config.layout import locate_store  # noqa: PLC0415 - as above
-    from journalfs.pipeline.folders import LocalFolder, runs  # noqa: PLC0415
-    from journalfs.spark.place import local_path, place_of  # noqa: PLC0415
+    from journalfs.pipeline.folders import LocalFolder, runs  # noqa: PLC0415 - as above
+    from journalfs.spark.place import local_path, place_of, require_store  # noqa: PLC0415
 
     try:
-        locate_store(place_of(path).store)
+        require_store(place_of(path).store)
     except NotAStore:
         folder = local_path(path)
         if not folder.is_dir() or not runs(LocalFolder(folder)):
