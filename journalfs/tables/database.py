@@ -126,6 +126,11 @@ class Database:
             self.close_its_own(connection)
         self.engine.dispose()
 
+    def spares(self, connections: int) -> bool:
+        """Whether so many may be held for good: `maxTotal` leaves others."""
+        most = most_connections(self.settings)
+        return most is None or most > connections
+
     def connection_of_its_own(self) -> Connection:
         """One that nobody else uses until `close_its_own`. Raises SQLAlchemyError."""
         connection = self.engine.connect()
@@ -385,6 +390,12 @@ def _refuse_of_others(settings: DatabaseSettings) -> None:
             raise SystemFailure.from_os(error, place, doing="open the database") from error
 
 
+def most_connections(settings: DatabaseSettings) -> int | None:
+    """What `maxTotal` of the pool says; None: nothing."""
+    most = settings.pool.get("maxTotal", "")
+    return int(most) if most.isdecimal() and int(most) > 0 else None
+
+
 def _engine(settings: DatabaseSettings, *, makes: bool) -> Engine:
     try:
         url = sqlalchemy.make_url(settings.url)
@@ -414,9 +425,9 @@ def _engine(settings: DatabaseSettings, *, makes: bool) -> Engine:
     elif url.get_backend_name() == "sqlite":
         arguments = {"timeout": seconds, "check_same_thread": False}
     pool: dict[str, Any] = {}
-    most = settings.pool.get("maxTotal", "")
-    if most.isdecimal() and int(most) > 0 and url.get_backend_name() != "sqlite":
-        pool |= {"pool_size": int(most), "max_overflow": 0, "pool_timeout": seconds}
+    most = most_connections(settings)
+    if most is not None and url.get_backend_name() != "sqlite":
+        pool |= {"pool_size": most, "max_overflow": 0, "pool_timeout": seconds}
     if settings.dialect == DERBY:
         return _by_java(settings, makes=makes, **pool)
     try:

@@ -68,9 +68,9 @@ class TableLog:
 
     def __init__(self, database: Database, table: Table, lease: Lease) -> None:
         self.database, self.table, self.lease = database, table, lease
-        self._one_statement = (
-            OneStatement(database, table, lease) if database.engine.dialect.driver == "psycopg" else None
-        )
+        can_ask = database.engine.dialect.driver == "psycopg"
+        can_ask &= database.spares(len(database.tables.journals))
+        self._one_statement = OneStatement(database, table, lease) if can_ask else None
         self._under_way: _Changes | None = None
         """What was given and is not known to be committed,"""
         self._is_in_doubt = False

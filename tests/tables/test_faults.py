@@ -276,6 +276,15 @@ def test_a_store_goes_on_when_its_database_is_back(
     goes_on_after(folder, begin, end, tells=errno.EIO if tells else None)
 
 
+@pytest.mark.parametrize("connections", [1, 2, 3])
+def test_few_connections_are_enough(postgres: Server, tmp_path: Path, connections: int) -> None:
+    folder = instance_at(tmp_path, postgres.make(f"few{connections}"), network_timeout=NETWORK_TIMEOUT_MS)
+    config, most = folder / "broker.xml", f'key="maxTotal" value="{connections}"'
+    properties = f"<data-source-properties><data-source-property {most}/></data-source-properties>"
+    config.write_text(config.read_text().replace("</database-store>", f"{properties}</database-store>"))
+    goes_on_after(folder, lambda: None, lambda: None, tells=None)
+
+
 @pytest.mark.rule("S-224", "S-247")
 def test_what_is_made_while_the_database_is_away_is_made_once(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
