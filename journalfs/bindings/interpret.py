@@ -16,7 +16,6 @@ from typing import Any, Final, TypeVar, cast
 from journalfs.bindings.model import Address, Anomaly, Changed, ChangeLog, Queue
 from journalfs.errors import DecodeError
 from journalfs.format import address_settings, bindings
-from journalfs.format import bindings as bridges
 from journalfs.format.record_types import BindingType, user_type_name
 from journalfs.ids import AddressId, QueueId
 
@@ -62,7 +61,7 @@ _READERS: Final[Mapping[int, _Reader]] = {
     BindingType.ADDRESS_SETTING_JSON: ("setting", address_settings.decode_address_setting_json, _match),
     BindingType.SECURITY_SETTING: ("security", bindings.decode_security_setting, _all_together),
     BindingType.DIVERT: ("divert", bindings.decode_divert, _all_together),
-    BindingType.BRIDGE: ("bridge", bridges.decode_bridge, _all_together),
+    BindingType.BRIDGE: ("bridge", bindings.decode_bridge, _all_together),
     BindingType.CONNECTOR: ("connector", bindings.decode_connector, _all_together),
     BindingType.USER: ("user", bindings.decode_user, _all_together),
     BindingType.ROLE: ("role", bindings.decode_roles, _all_together),

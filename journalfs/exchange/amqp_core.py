@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from journalfs.errors import DecodeError
-from journalfs.format import primitives as encoding
+from journalfs.format import primitives
 from journalfs.format.amqp_message import SectionCode, split_sections
 from journalfs.format.core_message import GROUP_ID, PROPERTY_PREFIX, ROUTING_TYPE, SCHEDULED, CoreType
 from journalfs.format.properties import Code, Property, PropertyValue, encode_properties, encode_stream_value
@@ -105,7 +105,7 @@ def _body(
     section: Mapping[str, Any] | None = sections.get("body")
     if section is None or section["section"] is None:
         return (
-            (CoreType.TEXT, encoding.NULL, 1)
+            (CoreType.TEXT, primitives.NULL, 1)
             if _is_text(_content_type(sections))
             else (CoreType.BYTES, b"", 1)
         )
@@ -138,7 +138,7 @@ def _data_body(envelope: Mapping[str, Any]) -> tuple[CoreType, bytes, int]:
     content_type = _content_type(envelope.get("amqp", {}))
     raw = base64.b64decode(envelope.get("body_base64", ""))
     if "java-serialized" in content_type:
-        return CoreType.OBJECT, encoding.byte_array(raw), 2
+        return CoreType.OBJECT, primitives.byte_array(raw), 2
     if _is_text(content_type):
         with suppress(UnicodeDecodeError):
             return CoreType.TEXT, _text(raw.decode()), 2
@@ -159,7 +159,7 @@ def _value_body(value: Mapping[str, Any], message: Outgoing) -> tuple[CoreType, 
     number = ENCODINGS.get(kind, 0)
     match kind:
         case "null":
-            return CoreType.TEXT, encoding.NULL, 4
+            return CoreType.TEXT, primitives.NULL, 4
         case "binary":
             return CoreType.BYTES, base64.b64decode(value["v"]), number
         case "map":
@@ -175,7 +175,7 @@ def _value_body(value: Mapping[str, Any], message: Outgoing) -> tuple[CoreType, 
 
 
 def _text(text: str) -> bytes:
-    return encoding.PRESENT + encoding.simple_string(text)
+    return primitives.PRESENT + primitives.simple_string(text)
 
 
 def _typed(value: Mapping[str, Any]) -> tuple[Code, PropertyValue]:

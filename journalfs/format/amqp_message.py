@@ -8,7 +8,7 @@ from enum import IntEnum, unique
 from typing import Final, NamedTuple
 
 from journalfs.errors import DecodeError
-from journalfs.format import primitives as encoding
+from journalfs.format import primitives
 from journalfs.format.amqp_types import NULL, Value, items_of, list_of, map_of, scalar, skip
 from journalfs.format.primitives import Reader
 
@@ -106,7 +106,7 @@ def code_of(descriptor: bytes, at: int) -> SectionCode:
 def data_section(content: bytes) -> Section:
     """One data section; unlike `section` it makes one copy of what may be long."""
     short = len(content) <= 0xFF
-    length = bytes((0xA0, len(content))) if short else b"\xb0" + encoding.i32(len(content))
+    length = bytes((0xA0, len(content))) if short else b"\xb0" + primitives.i32(len(content))
     return Section(SectionCode.DATA, b"".join((bytes((0x00, 0x53, SectionCode.DATA)), length, content)))
 
 
@@ -206,7 +206,7 @@ class LargeCache:
         )
 
     def encode(self) -> bytes:
-        i32 = encoding.i32
+        i32 = primitives.i32
         return b"".join(
             (
                 i32(self.header_at) + i32(self.header_bytes) + self.header,
@@ -226,17 +226,17 @@ def _take_value(reader: Reader) -> bytes:
 def encode_standard(parts: AmqpParts, message: bytes) -> bytes:
     """The payload for a small message, in the layout of its persister."""
     fields = [
-        encoding.i8(parts.persister),
-        encoding.i64(parts.message_id),
-        encoding.i64(parts.message_format),
-        encoding.nullable_simple_string(parts.address),
-        encoding.i32(len(message)),
+        primitives.i8(parts.persister),
+        primitives.i64(parts.message_id),
+        primitives.i64(parts.message_format),
+        primitives.nullable_simple_string(parts.address),
+        primitives.i32(len(message)),
         message,
     ]
     if parts.persister >= STANDARD_V2:
-        fields.append(encoding.byte_array(parts.extra))
+        fields.append(primitives.byte_array(parts.extra))
     if parts.persister >= STANDARD:
-        fields.append(encoding.i64(parts.expiration_ms))
+        fields.append(primitives.i64(parts.expiration_ms))
     return b"".join(fields)
 
 
@@ -244,15 +244,15 @@ def encode_large(parts: AmqpParts, cache: LargeCache) -> bytes:
     """The payload for a large message."""
     return b"".join(
         (
-            encoding.i8(LARGE),
-            encoding.i64(parts.message_id),
-            encoding.boolean(parts.durable),
-            encoding.i64(parts.message_format),
-            encoding.nullable_simple_string(parts.address),
-            encoding.byte_array(parts.extra),
+            primitives.i8(LARGE),
+            primitives.i64(parts.message_id),
+            primitives.boolean(parts.durable),
+            primitives.i64(parts.message_format),
+            primitives.nullable_simple_string(parts.address),
+            primitives.byte_array(parts.extra),
             cache.encode(),
-            encoding.i64(parts.expiration_ms),
-            encoding.boolean(parts.rewritten),
+            primitives.i64(parts.expiration_ms),
+            primitives.boolean(parts.rewritten),
         )
     )
 

@@ -10,7 +10,7 @@ from enum import IntEnum, unique
 from typing import Final, NamedTuple
 
 from journalfs.errors import DecodeError
-from journalfs.format import primitives as encoding
+from journalfs.format import primitives
 from journalfs.format.primitives import Reader
 from journalfs.format.properties import Code, PropertyValue
 
@@ -94,7 +94,7 @@ def encode_header(message_id: int, address: bytes, header: CoreHeader) -> bytes:
 def _after_address(header: CoreHeader) -> tuple[bytes, bytes, bytes]:
     user_id, core_type, durable, expiration_ms, timestamp_ms, priority, properties = header
     return (
-        encoding.NULL if user_id is None else encoding.PRESENT + user_id,
+        primitives.NULL if user_id is None else primitives.PRESENT + user_id,
         _FIXED.pack(core_type, durable, expiration_ms, timestamp_ms, priority),
         properties,
     )

@@ -10,7 +10,7 @@ from enum import IntEnum, unique
 from typing import Final, NamedTuple, TypeAlias
 
 from journalfs.errors import DecodeError
-from journalfs.format import primitives as encoding
+from journalfs.format import primitives
 from journalfs.format.primitives import Reader
 
 PropertyValue: TypeAlias = bool | int | float | str | bytes | None
@@ -58,14 +58,14 @@ def encode_value(code: Code, value: PropertyValue) -> bytes:
     """A value behind its code. The value is of the code's type and range."""
     if code is Code.STRING:
         assert isinstance(value, str)
-        return encoding.simple_string(value)
+        return primitives.simple_string(value)
     if code is Code.NULL:
         return b""
     if code is Code.BOOLEAN:
         return b"\1" if value else b"\0"
     if code is Code.BYTES:
         assert isinstance(value, bytes)
-        return encoding.byte_array(value)
+        return primitives.byte_array(value)
     if code is Code.CHAR:
         assert isinstance(value, str)
         return value.encode("utf-16-be", "surrogatepass")
@@ -76,12 +76,12 @@ def encode_properties(entries: Iterable[Property]) -> bytes:
     """A whole map in the order given; an empty one is one zero byte."""
     parts = [encode_property(entry) for entry in entries]
     if not parts:
-        return encoding.NULL
-    return encoding.PRESENT + encoding.i32(len(parts)) + b"".join(parts)
+        return primitives.NULL
+    return primitives.PRESENT + primitives.i32(len(parts)) + b"".join(parts)
 
 
 def encode_property(entry: Property) -> bytes:
-    return encoding.simple_string(entry.name) + bytes((entry.code,)) + encode_value(entry.code, entry.value)
+    return primitives.simple_string(entry.name) + bytes((entry.code,)) + encode_value(entry.code, entry.value)
 
 
 def encode_stream_value(code: Code, value: PropertyValue) -> bytes:
@@ -90,9 +90,9 @@ def encode_stream_value(code: Code, value: PropertyValue) -> bytes:
     """
     if code is Code.STRING or code is Code.NULL:
         assert value is None or isinstance(value, str)
-        return bytes((Code.STRING,)) + encoding.nullable_string(value)
+        return bytes((Code.STRING,)) + primitives.nullable_string(value)
     if code is Code.BOOLEAN:
-        return bytes((code,)) + encoding.boolean(bool(value))
+        return bytes((code,)) + primitives.boolean(bool(value))
     return bytes((code,)) + encode_value(code, value)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from journalfs.format import primitives as encoding
+from journalfs.format import primitives
 from journalfs.format.xid import Xid
 from journalfs.ids import PageNumber, QueueId
 
@@ -44,7 +44,7 @@ def scheduled_time(queue: QueueId, time_ms: int) -> bytes:
 
 def duplicate_id(cache_address: str, duplicate: bytes) -> bytes:
     """DUPLICATE_ID. A string's id is its UTF-16 units, low byte first."""
-    return encoding.simple_string(cache_address) + encoding.byte_array(duplicate)
+    return primitives.simple_string(cache_address) + primitives.byte_array(duplicate)
 
 
 def page_transaction(transaction: int, messages: int) -> bytes:
@@ -56,7 +56,7 @@ def page_transaction(transaction: int, messages: int) -> bytes:
 
 def heuristic_completion(xid: Xid, *, committed: bool) -> bytes:
     """HEURISTIC_COMPLETION: somebody ended a prepared transaction by hand."""
-    return encode_xid(xid) + encoding.boolean(committed)
+    return encode_xid(xid) + primitives.boolean(committed)
 
 
 def cursor_acknowledgement(queue: QueueId, page: PageNumber, number: int) -> bytes:
@@ -78,8 +78,8 @@ def encode_xid(xid: Xid) -> bytes:
     """A transaction manager's id: the extra data of PREPARE. The branch qualifier comes first."""
     return b"".join(
         (
-            encoding.i32(xid.format_id),
-            encoding.byte_array(xid.branch_qualifier),
-            encoding.byte_array(xid.global_transaction_id),
+            primitives.i32(xid.format_id),
+            primitives.byte_array(xid.branch_qualifier),
+            primitives.byte_array(xid.global_transaction_id),
         )
     )

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from journalfs.errors import DecodeError
 from journalfs.format import address_settings, amqp_message, bindings
-from journalfs.format import bindings as bridges
 from journalfs.format.amqp_message import SectionCode, split_large, split_sections, split_standard
 from journalfs.format.amqp_types import items_of, skip
 from journalfs.format.core_message import BODY_OFFSET, PERSISTER
@@ -167,7 +166,7 @@ _OF_BINDINGS: Final[Mapping[int, Callable[[bytes], Any]]] = {
     BindingType.ADDRESS_SETTING: address_settings.decode_address_setting,
     BindingType.SECURITY_SETTING: bindings.decode_security_setting,
     BindingType.DIVERT: bindings.decode_divert,
-    BindingType.BRIDGE: bridges.decode_bridge,
+    BindingType.BRIDGE: bindings.decode_bridge,
     BindingType.ADDRESS_BINDING: bindings.decode_address_binding,
     BindingType.ADDRESS_STATUS: bindings.decode_address_status,
     BindingType.USER: bindings.decode_user,

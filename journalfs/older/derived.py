@@ -23,7 +23,7 @@ from journalfs.damage import Damage, name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.older import Counts, OpenWireBatch, rewrite_journal
 from journalfs.engine.scan import Scan
-from journalfs.format import bindings as bound
+from journalfs.format import bindings
 from journalfs.format.address_settings import SettingValue
 from journalfs.format.bindings import encode_address_binding, encode_id_counter, encode_queue_binding
 from journalfs.format.core_message import LARGE_SIZE, CoreHeader, encode_header, encode_message
@@ -337,11 +337,11 @@ class DerivedStore:
 
     # -- bindings --------------------------------------------------------------------------------------------
 
-    def address(self, name: str, *routing_types: bound.RoutingType, address_id: int | None = None) -> int:
+    def address(self, name: str, *routing_types: bindings.RoutingType, address_id: int | None = None) -> int:
         """An address, once; its id."""
         if name not in self.addresses:
             self.addresses[name] = self.next_id() if address_id is None else address_id
-            binding = bound.AddressBinding(name, routing_types, False, False, b"")
+            binding = bindings.AddressBinding(name, routing_types, False, False, b"")
             body = encode_address_binding(binding)
             self.binding(self.addresses[name], BindingType.ADDRESS_BINDING, body)
         return self.addresses[name]
@@ -350,7 +350,7 @@ class DerivedStore:
         self,
         name: str,
         address: str,
-        routing_type: bound.RoutingType,
+        routing_type: bindings.RoutingType,
         *,
         filter: str | None = None,
         queue_id: QueueId | None = None,
@@ -543,7 +543,7 @@ class DerivedStore:
     ) -> None:
         if error is None:
             if self._next_id > self._counted + 1:
-                counter = encode_id_counter(bound.IdCounter(self._next_id))
+                counter = encode_id_counter(bindings.IdCounter(self._next_id))
                 self.binding(self.next_id(), BindingType.ID_COUNTER, counter)
             self._journal.make_room(0)
             if self.bodies is not None:
@@ -560,10 +560,10 @@ class DerivedStore:
 
 
 def plain_queue(
-    name: str, address: str, routing_type: bound.RoutingType, filter_text: str | None, metadata: str
-) -> bound.QueueBinding:
+    name: str, address: str, routing_type: bindings.RoutingType, filter_text: str | None, metadata: str
+) -> bindings.QueueBinding:
     """A durable queue with the settings that a queue has by itself."""
-    return bound.QueueBinding(
+    return bindings.QueueBinding(
         name=name,
         address=address,
         filter=filter_text,

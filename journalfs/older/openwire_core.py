@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from journalfs import limits
 from journalfs.errors import DecodeError
-from journalfs.format import primitives as encoding
+from journalfs.format import primitives
 from journalfs.format.core_message import GROUP_ID, ROUTING_TYPE, CoreHeader, CoreType
 from journalfs.format.properties import (
     CODES,
@@ -148,7 +148,7 @@ def core_body(message: OpenWireMessage) -> tuple[bytes, bool]:
     """
     kind, content = message.kind, message.content
     if content is None:
-        return (encoding.NULL if kind in (Kind.TEXT, Kind.MAP) else b""), False
+        return (primitives.NULL if kind in (Kind.TEXT, Kind.MAP) else b""), False
     if message.compressed:
         content = inflated(kind, content)
     match kind:
@@ -158,7 +158,7 @@ def core_body(message: OpenWireMessage) -> tuple[bytes, bool]:
             entries = [Property(*one) for one in _map(Loose(content), 0)]
             return encode_properties(entries), any(isinstance(one.value, Nested) for one in entries)
         case Kind.OBJECT:
-            return encoding.byte_array(content), False
+            return primitives.byte_array(content), False
         case Kind.STREAM:
             return _stream_body(content), False
         case _:
@@ -181,8 +181,8 @@ def _text_body(content: bytes) -> bytes:
     reader = Loose(content)
     length = reader.i32()
     if length < 0:
-        return encoding.NULL
-    return encoding.PRESENT + encoding.simple_string(modified_utf8(reader.take(length)))
+        return primitives.NULL
+    return primitives.PRESENT + primitives.simple_string(modified_utf8(reader.take(length)))
 
 
 def _stream_body(content: bytes) -> bytes:

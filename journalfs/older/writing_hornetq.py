@@ -16,7 +16,7 @@ from journalfs.bindings.interpret import Emitted
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.pages import PageEntry, scan_page
 from journalfs.engine.scan import RecordInfo, Scan, scan_journal
-from journalfs.format import bindings as bound
+from journalfs.format import bindings
 from journalfs.format.address_settings import SettingValue, decode_address_setting_json
 from journalfs.format.bindings import encode_id_counter
 from journalfs.format.core_message import split_header
@@ -76,8 +76,8 @@ class HornetqStore:
     jms: Path | None = None
     notes: list[tuple[str, str]] = field(default_factory=list)
     """What has no equal there: a stable word, and a sentence."""
-    _routing: dict[str, bound.RoutingType] = field(default_factory=dict)
-    _queues: dict[QueueId, bound.QueueBinding] = field(default_factory=dict)
+    _routing: dict[str, bindings.RoutingType] = field(default_factory=dict)
+    _queues: dict[QueueId, bindings.QueueBinding] = field(default_factory=dict)
     _next_id: int = 1
     _dropped: set[int] = field(default_factory=set)
     """Messages that HornetQ does not understand."""
@@ -109,16 +109,16 @@ class HornetqStore:
     def _address(self, name: str) -> str:
         if not self.current_names or name not in self._routing:
             return name
-        queue = self._routing[name] is bound.RoutingType.ANYCAST
+        queue = self._routing[name] is bindings.RoutingType.ANYCAST
         return (QUEUE_PREFIX if queue else TOPIC_PREFIX) + name
 
-    def _queue(self, binding: bound.QueueBinding) -> str:
+    def _queue(self, binding: bindings.QueueBinding) -> str:
         return self._address(binding.address) if self._is_jms(binding) else binding.name
 
-    def _is_jms(self, binding: bound.QueueBinding) -> bool:
+    def _is_jms(self, binding: bindings.QueueBinding) -> bool:
         return (
             binding.name == binding.address
-            and self._routing.get(binding.address) is bound.RoutingType.ANYCAST
+            and self._routing.get(binding.address) is bindings.RoutingType.ANYCAST
         )
 
     # -- bindings --------------------------------------------------------------------------------------------
@@ -130,12 +130,12 @@ class HornetqStore:
         for record in records:
             match record.user_type:
                 case BindingType.QUEUE_BINDING:
-                    binding = bound.decode_queue_binding(record.body)
+                    binding = bindings.decode_queue_binding(record.body)
                     self._queues[QueueId(record.record_id)] = binding
                 case BindingType.ADDRESS_BINDING:
-                    address = bound.decode_address_binding(record.body)
-                    anycast = bound.RoutingType.ANYCAST in address.routing_types
-                    only = bound.RoutingType.ANYCAST if anycast else bound.RoutingType.MULTICAST
+                    address = bindings.decode_address_binding(record.body)
+                    anycast = bindings.RoutingType.ANYCAST in address.routing_types
+                    only = bindings.RoutingType.ANYCAST if anycast else bindings.RoutingType.MULTICAST
                     self._routing[address.name] = only
                 case BindingType.ID_COUNTER:
                     self._next_id = max(self._next_id, Reader(record.body).i64())
@@ -152,11 +152,11 @@ class HornetqStore:
             self._put_other(journal, record)
         self._markers(journal)
         self._jms()
-        counter = encode_id_counter(bound.IdCounter(self._next_id + 1))
+        counter = encode_id_counter(bindings.IdCounter(self._next_id + 1))
         journal.add(self._new_id(), BindingType.ID_COUNTER, counter)
         journal.close()
 
-    def _put_queue(self, journal: JournalFiles, queue_id: QueueId, binding: bound.QueueBinding) -> None:
+    def _put_queue(self, journal: JournalFiles, queue_id: QueueId, binding: bindings.QueueBinding) -> None:
         name, address = self._queue(binding), self._address(binding.address)
         if (name, address) != (binding.name, binding.address):
             self._note("name", f"queue {binding.name!r} of {binding.address!r} is {name!r} of {address!r}")
@@ -222,7 +222,7 @@ class HornetqStore:
     # -- JMS -------------------------------------------------------------------------------------------------
 
     def _topics(self) -> list[str]:
-        multicast = bound.RoutingType.MULTICAST
+        multicast = bindings.RoutingType.MULTICAST
         if self.current_names:
             return [name for name, routing in self._routing.items() if routing is multicast]
         names = {one.address for one in self._queues.values() if one.address.startswith(TOPIC_PREFIX)}

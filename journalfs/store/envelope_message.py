@@ -11,8 +11,7 @@ import msgspec
 from journalfs.engine.inflated import inflate_bytes
 from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_PERSISTER, LineBatch
 from journalfs.errors import BadEnvelope, DecodeError
-from journalfs.format import core_message
-from journalfs.format import primitives as encoding
+from journalfs.format import core_message, primitives
 from journalfs.format.core_message import CoreType
 from journalfs.format.properties import Code, Property, encode_properties, encode_stream_value
 from journalfs.format.record_types import MessageType
@@ -293,13 +292,13 @@ def _core_body(envelope: Envelope, core_type: int) -> bytes:
     match core_type:
         case CoreType.TEXT:
             content = fields.text(envelope, "body")
-            return encoding.nullable_simple_string(content)
+            return primitives.nullable_simple_string(content)
         case CoreType.MAP:
             return encode_properties(fields.typed_map({} if body is None else body, "body"))
         case CoreType.STREAM:
             return _stream(body)
     raw = fields.base64(envelope.get("body_base64", ""), "body_base64")
-    return encoding.byte_array(raw) if core_type == CoreType.OBJECT and raw else raw
+    return primitives.byte_array(raw) if core_type == CoreType.OBJECT and raw else raw
 
 
 def _stream(body: object) -> bytes:

@@ -14,8 +14,7 @@ from typing import Final, Self, TypeAlias, overload
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_PERSISTER, LineBatch
 from journalfs.engine.publish import Stretches, TextBodies
-from journalfs.format import core_message
-from journalfs.format import primitives as encoding
+from journalfs.format import core_message, primitives
 from journalfs.format.bindings import RoutingType
 from journalfs.format.core_message import CoreHeader, CoreType
 from journalfs.format.primitives import Reader
@@ -325,7 +324,7 @@ class Properties:
         return Properties((*kept, *added))
 
 
-NO_PROPERTIES: Final = Properties((), encoding.NULL)
+NO_PROPERTIES: Final = Properties((), primitives.NULL)
 
 
 def as_text(value: object, *, single: bool = False) -> str | None:
@@ -348,7 +347,7 @@ def known_routing_type(value: int | None) -> int | None:
 
 @lru_cache(maxsize=256)
 def address_field(address: str) -> bytes:
-    return encoding.nullable_simple_string(address)
+    return primitives.nullable_simple_string(address)
 
 
 class CoreMessage(Outgoing):

@@ -17,8 +17,7 @@ from journalfs.engine.message_batch import NOTES_MADE, NOTES_TAKEN, CopyBatch, C
 from journalfs.engine.stage import NO_ROOM, STAGED, Stage
 from journalfs.engine.status import CoreRefused, check
 from journalfs.errors import DecodeError
-from journalfs.format import core_message, record_bodies
-from journalfs.format import primitives as encoding
+from journalfs.format import core_message, primitives, record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import QueueId
 from journalfs.store.outgoing import Outgoing, address_field
@@ -41,7 +40,7 @@ def batch_of(
     lines = LineBatch.of_payloads(payloads, queue=None, sources=[SOURCE_PERSISTER] * len(payloads))
     fields = CopyFields(
         address=address_field(TO),
-        queue_name=encoding.simple_string(FROM),
+        queue_name=primitives.simple_string(FROM),
         queue=QUEUE,
         tx_id=TX,
         body_bytes_max=body_bytes_max,

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from journalfs.format import bindings, record_bodies
+from journalfs.format import bindings, primitives, record_bodies
 from journalfs.format import bindings as bindings_encode
-from journalfs.format import primitives as encoding
 from journalfs.format.address_settings import StoredAddressSetting, decode_address_setting_json
 from journalfs.format.bindings import Bridge, decode_bridge
 from journalfs.format.primitives import Reader
@@ -179,7 +178,13 @@ def test_bindings_read_as_they_were_written(user_type: int) -> None:
 
 def test_a_queue_without_metadata_gets_empty_ones() -> None:
     """A null there keeps a broker from starting."""
-    body = encoding.simple_string("q") + encoding.simple_string("a") + encoding.NULL + encoding.NULL + b"\0"
+    body = (
+        primitives.simple_string("q")
+        + primitives.simple_string("a")
+        + primitives.NULL
+        + primitives.NULL
+        + b"\0"
+    )
     without = bindings.decode_queue_binding(body)
     assert without.metadata is None
     assert bindings.decode_queue_binding(bindings_encode.encode_queue_binding(without)).metadata == ""
@@ -197,14 +202,14 @@ def test_xids(xid: Xid) -> None:
 
 @given(LONG_TEXT)
 def test_strings(text: str) -> None:
-    assert Reader(encoding.simple_string(text)).simple_string() == Reader(encoding.string(text)).string()
+    assert Reader(primitives.simple_string(text)).simple_string() == Reader(primitives.string(text)).string()
     joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-    assert Reader(encoding.string(text)).string() == joined
+    assert Reader(primitives.string(text)).string() == joined
 
 
 def test_a_short_string_that_no_length_can_tell() -> None:
     # 4,094 characters of three bytes are all that the middle form can have, and they fit.
-    assert len(encoding.utf("ž" * 4094)) < len(encoding.utf("€" * 4094)) <= encoding.UTF_BYTES_MAX
+    assert len(primitives.utf("ž" * 4094)) < len(primitives.utf("€" * 4094)) <= primitives.UTF_BYTES_MAX
 
 
 @given(st.lists(st.integers(0, 2**42), min_size=2, max_size=50), st.binary(min_size=8, max_size=8))

@@ -21,10 +21,17 @@ from journalfs.config.in_force import ORIGIN_DEFAULT, SettingsInForce
 from journalfs.config.journalfs_toml import NoToml, load_toml
 from journalfs.config.setting_names import ADDRESS_SETTINGS, NO_EFFECT, Kind, Value, parse_value
 from journalfs.errors import JournalfsError, NameTaken, NoSuchName, SettingFixed, SettingRefused, WrongCall
-from journalfs.format import bindings as encode
-from journalfs.format import bindings as records
 from journalfs.format.address_settings import StoredAddressSetting
-from journalfs.format.bindings import AddressBinding, QueueBinding, RoutingType
+from journalfs.format.bindings import (
+    AddressBinding,
+    QueueBinding,
+    RoutingType,
+    Status,
+    encode_address_binding,
+    encode_address_setting_json,
+    encode_queue_binding,
+    encode_status,
+)
 from journalfs.format.record_types import BindingType
 from journalfs.ids import RecordId, TxId
 from journalfs.journal.record_log import Position
@@ -258,7 +265,7 @@ class Administering:
 
         def stage(tx: TxId) -> None:
             new_id = self._new_id()
-            body = encode.encode_address_binding(was.binding)
+            body = encode_address_binding(was.binding)
             self._add_in(tx, new_id, BindingType.ADDRESS_BINDING, body)
             if was.paused:
                 self._pause_in(tx, BindingType.ADDRESS_STATUS, new_id)
@@ -277,7 +284,7 @@ class Administering:
         self, tx: TxId, name: str, routing: tuple[RoutingType, ...], *, auto_created: bool = False
     ) -> None:
         binding = new_address(name, *routing, auto_created=auto_created)
-        self._add_in(tx, self._new_id(), BindingType.ADDRESS_BINDING, encode.encode_address_binding(binding))
+        self._add_in(tx, self._new_id(), BindingType.ADDRESS_BINDING, encode_address_binding(binding))
 
     # ---- queues ----
 
@@ -341,7 +348,7 @@ class Administering:
 
     def _add_queue(self, tx: TxId, binding: QueueBinding, *, paused: bool) -> None:
         new_id = self._new_id()
-        self._add_in(tx, new_id, BindingType.QUEUE_BINDING, encode.encode_queue_binding(binding))
+        self._add_in(tx, new_id, BindingType.QUEUE_BINDING, encode_queue_binding(binding))
         if paused:
             self._pause_in(tx, BindingType.QUEUE_STATUS, new_id)
 
@@ -367,7 +374,7 @@ class Administering:
         routing_types = tuple(sorted(kinds, key=lambda kind: kind.value))
         binding, new_id = replace(address.binding, routing_types=routing_types), self._new_id()
         self._delete_in(tx, address_id)
-        self._add_in(tx, new_id, BindingType.ADDRESS_BINDING, encode.encode_address_binding(binding))
+        self._add_in(tx, new_id, BindingType.ADDRESS_BINDING, encode_address_binding(binding))
         self._delete_statuses_in(tx, BindingType.ADDRESS_STATUS, address_id)
         if address.paused:
             self._pause_in(tx, BindingType.ADDRESS_STATUS, new_id)
@@ -393,7 +400,7 @@ class Administering:
         is paused follows it.
         """
         address, queue_id = self._state.addresses[queue.address], queue.queue_id
-        body = encode.encode_queue_binding(binding)
+        body = encode_queue_binding(binding)
 
         def stage(tx: TxId) -> None:
             self._ensure_routing(tx, address, binding.routing_type)
@@ -507,7 +514,7 @@ class Administering:
     def _write_settings(self, match: str, values: dict[str, Value]) -> Position:
         """In place of what is stored for a match; nothing at all where there are none."""
         setting = StoredAddressSetting(match, values, msgspec.json.encode(values).decode())
-        body = encode.encode_address_setting_json(setting)
+        body = encode_address_setting_json(setting)
         earlier = [
             record_id
             for kind in (BindingType.ADDRESS_SETTING, BindingType.ADDRESS_SETTING_JSON)
@@ -536,7 +543,7 @@ class Administering:
     def _pause(self, kind: BindingType, target: int, wanted: bool) -> Position | None:
         if not wanted:
             return self._delete_statuses(kind, target)
-        body = encode.encode_status(records.Status(target, paused=True))
+        body = encode_status(Status(target, paused=True))
         return self.journals.bindings.stage_add(RecordId(self._new_id()), kind, body)
 
     def _delete_statuses(self, kind: BindingType, target: int) -> Position | None:
@@ -546,7 +553,7 @@ class Administering:
         return position
 
     def _pause_in(self, tx: TxId, kind: BindingType, target: int) -> None:
-        self._add_in(tx, self._new_id(), kind, encode.encode_status(records.Status(target, paused=True)))
+        self._add_in(tx, self._new_id(), kind, encode_status(Status(target, paused=True)))
 
     def _delete_statuses_in(self, tx: TxId, kind: BindingType, target: int) -> None:
         for record_id in self._state.record_ids.get((kind, target), ()):

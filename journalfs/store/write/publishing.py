@@ -18,8 +18,7 @@ from journalfs.engine.message_batch import CopyBatch, CopyFields, TextBatch, Tex
 from journalfs.engine.stage import record_bytes
 from journalfs.engine.waiting import Turn, offload, unbroken
 from journalfs.errors import JournalfsError, SystemFailure, WriteFailed
-from journalfs.format import primitives as encoding
-from journalfs.format import record_bodies
+from journalfs.format import primitives, record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, QueueId, RecordId, TxId
 from journalfs.journal.record_log import Position
@@ -351,7 +350,7 @@ class Publishing:
         """For copies of messages of the queue `source`, as part of a transaction."""
         return CopyFields(
             address=address_field(address),
-            queue_name=encoding.simple_string(source),
+            queue_name=primitives.simple_string(source),
             queue=queue,
             tx_id=tx,
             body_bytes_max=self._min_large_bytes - 1,
