@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from journalfs import ownership
+from journalfs import store_owner
 from journalfs.limits import PATH_BYTES_MAX
 
 AnyPath: TypeAlias = str | bytes | os.PathLike[str]
@@ -169,7 +169,7 @@ def _anchored(name: bytes) -> tuple[bytes, _Anchor]:
 
 
 def _as(owner: tuple[int, int] | None) -> contextlib.AbstractContextManager[None]:
-    return _UNCHANGED if owner is None else ownership.acting_as(*owner)
+    return _UNCHANGED if owner is None else store_owner.acting_as(*owner)
 
 
 def _anchor(place: AnyPath, descriptor: int, owner: tuple[int, int] | None = None) -> None:
@@ -189,10 +189,10 @@ def enter(folders: Iterable[Path]) -> None:
     a store that something is made of. Raises OSError and `SystemFailure`.
     """
     places = tuple(folders)
-    ownership.refuse_writable(places)
+    store_owner.refuse_writable(places)
     if os.geteuid() != 0:
         return
-    found = ownership.owner_of(places)
+    found = store_owner.owner_of(places)
     if found is not None:
         for place in filter(is_folder, places):
             _anchor(place, _open(place, os.O_PATH | os.O_DIRECTORY), found[:2])
@@ -209,7 +209,7 @@ def own_folder(path: AnyPath, *, mode: int = 0o700) -> None:
         make_folder(path, mode=mode)
     descriptor = _open(path, os.O_RDONLY | os.O_DIRECTORY)
     found = os.fstat(descriptor)
-    if found.st_uid != ownership.acts_as()[0] or found.st_mode & 0o022:
+    if found.st_uid != store_owner.acts_as()[0] or found.st_mode & 0o022:
         os.close(descriptor)
         whose = f"user {found.st_uid} has it" if found.st_mode & 0o022 == 0 else "others can write to it"
         raise NotOfTheStore(errno.EPERM, f"not made by this user: {whose}", os.fsdecode(path))
@@ -221,15 +221,15 @@ def adopt(folders: Iterable[Path]) -> None:
     the owner's that this user does not reach are pinned before. Raises OSError and `SystemFailure`.
     """
     places = tuple(place for place in folders if _owner_of(place) is None)
-    ownership.refuse_writable(places)
-    if not ownership.adopts():
+    store_owner.refuse_writable(places)
+    if not store_owner.adopts():
         return
     pinned: dict[bytes, int] = {}
     for place in map(_nearest, places):
         pinned[os.fsencode(place)] = _open(place, os.O_PATH | os.O_DIRECTORY)
-    ownership.adopt(Path(os.fsdecode(name)) for name in pinned)
+    store_owner.adopt(Path(os.fsdecode(name)) for name in pinned)
     for name, descriptor in pinned.items():
-        is_owners = os.fstat(descriptor).st_uid == ownership.acts_as()[0]
+        is_owners = os.fstat(descriptor).st_uid == store_owner.acts_as()[0]
         if not is_owners or os.access(name, os.X_OK, effective_ids=True):
             os.close(descriptor)
         else:

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from journalfs.ownership import as_started
+from journalfs.store_owner import as_started
 
 NOTE_BYTES_MAX: Final = 1 << 20
 

@@ -18,11 +18,11 @@ from journalfs.engine.page_file import PageStore
 from journalfs.errors import JournalfsError, NotAStore, OlderStore
 from journalfs.large.aside import Aside
 from journalfs.large.flushed import FlushedFolder
-from journalfs.large.writing import BodyWriter
+from journalfs.large.writing import BodyStore
 from journalfs.older import derive
 
 
-class KeptUp(Protocol):
+class RecordSource(Protocol):
     """A derived store that can be brought in line with what it was derived from, again and again."""
 
     @property
@@ -34,7 +34,7 @@ class KeptUp(Protocol):
     def close(self) -> None: ...
 
 
-class Owned(Protocol):
+class Ownership(Protocol):
     """What is kept elsewhere, taken for writing. `release` it, whatever happens."""
 
     place: Path
@@ -48,7 +48,7 @@ class Owned(Protocol):
     def backends(self, journal_dir: Path, bindings_dir: Path) -> tuple[DiskBackend, DiskBackend]:
         """Of the message journal, and of the bindings journal."""
 
-    def bodies(self, directory: Path, aside: Aside) -> BodyWriter: ...
+    def bodies(self, directory: Path, aside: Aside) -> BodyStore: ...
 
     def pages(self) -> PageStore: ...
 
@@ -65,7 +65,7 @@ class Owned(Protocol):
         """What is to be said of it."""
 
 
-class OwnedDatabase(Owned, Protocol):
+class DatabaseOwnership(Ownership, Protocol):
     @property
     def is_new(self) -> bool:
         """Nothing was in it."""
@@ -74,22 +74,22 @@ class OwnedDatabase(Owned, Protocol):
 class DatabaseKind(Protocol):
     """How stores of one kind of database are read, and taken for writing."""
 
-    def read(self, settings: DatabaseSettings, base: Path | None) -> KeptUp:
+    def read(self, settings: DatabaseSettings, base: Path | None) -> RecordSource:
         """`base`: the directory for derived stores. Raises `NotAStore`, `SystemFailure`."""
 
-    def take(self, settings: DatabaseSettings) -> OwnedDatabase:
+    def acquire(self, settings: DatabaseSettings) -> DatabaseOwnership:
         """Made, where nothing is there. Raises `StoreBusy`, `SystemFailure`."""
 
 
 class Tables:
     """A broker's tables, in whatever SQLAlchemy reaches."""
 
-    def read(self, settings: DatabaseSettings, base: Path | None) -> KeptUp:
+    def read(self, settings: DatabaseSettings, base: Path | None) -> RecordSource:
         from journalfs.tables.deriving import DerivedTables  # noqa: PLC0415 - an optional library
 
         return DerivedTables(settings, base)
 
-    def take(self, settings: DatabaseSettings) -> OwnedDatabase:
+    def acquire(self, settings: DatabaseSettings) -> DatabaseOwnership:
         from journalfs.tables.owning import OwnedTables  # noqa: PLC0415 - an optional library
 
         return OwnedTables(settings)
@@ -105,7 +105,7 @@ def kind_of(settings: DatabaseSettings) -> DatabaseKind:
 
 def locate_readable(
     path: Path | str, *, kind: str | None = None, derived: Path | None = None, quiet: bool = False
-) -> tuple[StoreLayout, KeptUp | None]:
+) -> tuple[StoreLayout, RecordSource | None]:
     """What to open for reading where somebody gave `path`, and what keeps it up if it is derived from
     something that may change; close that. `kind` says what it is, against what it looks like; `derived` is
     the directory for derived stores. Raises what `locate_store` raises but `OlderStore` and `DatabaseStore`,
@@ -122,8 +122,8 @@ def locate_readable(
         found = elsewhere
     if isinstance(found, OlderStore):
         return locate_store(derive(found, derived, quiet=quiet)), None
-    kept_up = kind_of(found.settings).read(found.settings, derived)
-    return locate_store(kept_up.place), kept_up
+    source = kind_of(found.settings).read(found.settings, derived)
+    return locate_store(source.place), source
 
 
 def derived_if_older(path: Path) -> Path:

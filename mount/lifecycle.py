@@ -16,8 +16,8 @@ import trio
 
 from journalfs.clock import Clock, SystemClock
 from journalfs.errors import JournalfsError, MountFailed, SystemFailure
-from journalfs.ownership import as_started
 from journalfs.store.api import REST, Store
+from journalfs.store_owner import as_started
 from journalfs_mount.fastwait import FastWait, FastWaitUnavailableError, fuse_descriptors
 from journalfs_mount.front import Front, FrontUnavailableError
 from journalfs_mount.limits import READ_AHEAD_KIB, WORKERS_MAX

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from journalfs.config.files import CONFIG_VARIABLE
 from journalfs.errors import OlderStore
-from journalfs.ownership import adopt_stores
 from journalfs.store.api import Store
+from journalfs.store_owner import adopt_stores
 from journalfs_mount.options import MountOptions
 
 log = logging.getLogger("journalfs.mount")

@@ -13,7 +13,7 @@ from typing import Final
 
 from pyfuse3 import EntryAttributes, InodeT, ModeT
 
-from journalfs import ownership
+from journalfs import store_owner
 from journalfs.store.api import Permissions
 from journalfs_mount.options import MountOptions
 
@@ -35,7 +35,7 @@ class Presenter:
     def __init__(self, options: MountOptions, hidden_bits: Callable[[int], int], *, mounted_ns: int) -> None:
         """`hidden_bits` are the store's, for a group, where nothing is said of permissions."""
         self._mounted_ns = mounted_ns
-        user, group = ownership.acts_as()
+        user, group = store_owner.acts_as()
         owner = user if options.uid is None else options.uid, group if options.gid is None else options.gid
         hidden, private = options.umask, 0
         is_told = options.file_mode is not None or options.dir_mode is not None

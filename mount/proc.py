@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
-from journalfs.ownership import as_started
+from journalfs.store_owner import as_started
 
 START: Final = 19
 """Among `stat_fields`: when it began, in ticks since the system did."""

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 from xdist.remote import Producer
 
-from journalfs.ownership import adopt_stores, has_adopted
+from journalfs.store_owner import adopt_stores, has_adopted
 from tests.frozen import ExpectedStores, PristineStores
 from tests.kinds import mark_long
 from tests.mounting import EVERY_DISK_IS_QUICK, Commands

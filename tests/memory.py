@@ -28,7 +28,7 @@ from journalfs.format.record_types import RecordKind
 from journalfs.ids import MessageId
 from journalfs.large.aside import Aside
 from journalfs.large.flushed import FlushedFolder, FoundNotes
-from journalfs.large.writing import BodyWriter, NewBody
+from journalfs.large.writing import BodyStore, NewBody
 from journalfs.older.derived import DerivedStore
 from journalfs.older.reading import DATABASE, deriving, keep, make_derived, remove_derived
 
@@ -234,7 +234,7 @@ def _derived(remote: Remote, base: Path | None, *, owned: bool) -> tuple[Path, R
 
 
 class Followed:
-    """See `journalfs.sources.KeptUp`."""
+    """See `journalfs.sources.RecordSource`."""
 
     def __init__(self, remote: Remote, base: Path | None) -> None:
         self._remote = remote
@@ -262,7 +262,7 @@ class MemoryLog:
 
 
 class OwnedMemory:
-    """See `journalfs.sources.OwnedDatabase`."""
+    """See `journalfs.sources.DatabaseOwnership`."""
 
     directories: tuple[Path, ...] = ()
 
@@ -284,7 +284,7 @@ class OwnedMemory:
         failed = self.failing
         return LoggedBackend(journal_dir, messages, failed), LoggedBackend(bindings_dir, bindings, failed)
 
-    def bodies(self, directory: Path, aside: Aside) -> BodyWriter:
+    def bodies(self, directory: Path, aside: Aside) -> BodyStore:
         return MemoryBodies(directory, aside, self._remote)
 
     def pages(self) -> PageStore:
@@ -303,7 +303,7 @@ class OwnedMemory:
         self._undo.close()
 
 
-class MemoryBodies(BodyWriter):
+class MemoryBodies(BodyStore):
     def __init__(self, directory: Path, aside: Aside, remote: Remote) -> None:
         super().__init__(directory, aside, sync=False)
         self._remote = remote
@@ -391,7 +391,7 @@ class InMemory:
     def read(self, settings: DatabaseSettings, base: Path | None) -> Followed:
         return Followed(Remote(settings), base)
 
-    def take(self, settings: DatabaseSettings) -> OwnedMemory:
+    def acquire(self, settings: DatabaseSettings) -> OwnedMemory:
         return OwnedMemory(Remote(settings))
 
 

@@ -100,7 +100,7 @@ def _adopted(_ctx: click.Context, _param: click.Parameter, store: Path) -> Path:
 def act_as_owner() -> None:
     """A command of root's acts as the owner of the store that it is about, once it has found that."""
     if os.geteuid() == 0:
-        from journalfs.ownership import adopt_stores  # noqa: PLC0415 - takes longer than the help text
+        from journalfs.store_owner import adopt_stores  # noqa: PLC0415 - takes longer than the help text
 
         adopt_stores()
 

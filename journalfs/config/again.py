@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from journalfs import ownership
+from journalfs import store_owner
 from journalfs.config.broker_config import BrokerConfig
 from journalfs.config.broker_xml import read_broker_xml
 from journalfs.config.core_settings import AT_ONCE, CORE_BY_NAME, ConfiguredValue, value_in_force
@@ -36,14 +36,14 @@ def files_of(layout: StoreLayout) -> tuple[Path, ...]:
 
 def read_again(layout: StoreLayout) -> BrokerConfig | None:
     """What the configuration says now. Raises `ConfigError` and `SystemFailure`."""
-    with ownership.as_started():  # it may lie where a store's owner does not get
+    with store_owner.as_started():  # it may lie where a store's owner does not get
         return _read_again(layout)
 
 
 def stamp_of(path: Path) -> tuple[int, int, int, int] | None:
     """What tells whether a file is another, or was written to; None: it is not there, or cannot be seen."""
     try:
-        with ownership.as_started():
+        with store_owner.as_started():
             found = os.stat(path)
     except OSError:
         return None

@@ -31,7 +31,7 @@ class NewBody:
     """A file that holds exactly this, and that nobody changes any more: it needs no copy."""
 
 
-class BodyWriter:
+class BodyStore:
     """Makes and removes body files. Every method may raise OSError, and takes as long as the disk does."""
 
     def __init__(self, directory: Path, aside: Aside, *, sync: bool) -> None:

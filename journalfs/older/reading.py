@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 import msgspec
 
-from journalfs import door, limits, ownership
+from journalfs import door, limits, store_owner
 from journalfs.clock import SystemClock
 from journalfs.config.layout import StoreLayout
 from journalfs.config.older import AMQ, ARTEMIS_1, HORNETQ, KAHADB
@@ -367,7 +367,7 @@ def _is_own(place: Path) -> bool:
         found = door.status(place)
     except FileNotFoundError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == ownership.acts_as()[0]
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == store_owner.acts_as()[0]
 
 
 def remove_derived(place: Path) -> None:

@@ -14,7 +14,7 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
-from journalfs import door, ownership
+from journalfs import door, store_owner
 from journalfs.engine.checksums import crc32c
 from journalfs.errors import IndexUnusable
 
@@ -49,7 +49,7 @@ def index_place(root: Path) -> Path | None:
     directory is not that user's.
     """
     path = index_path(root)
-    return None if ownership.has_adopted() and path.parent != root / FOLDER else path
+    return None if store_owner.has_adopted() and path.parent != root / FOLDER else path
 
 
 def index_path(root: Path) -> Path:

@@ -55,7 +55,7 @@ def open_store(
     `UnknownVersion`, `ConfigError`. Damage raises nothing: it is listed in the store's control tree and
     counted in its status. The folder of a snapshot is opened as what it was when it was made.
     """
-    layout, kept_up = locate_readable(path, kind=kind, derived=derived)
+    layout, source = locate_readable(path, kind=kind, derived=derived)
     try:
         if is_snapshot(layout.root):
             from journalfs.store.snapshots import SnapshotOpening  # noqa: PLC0415 - few commands open one
@@ -63,9 +63,9 @@ def open_store(
             return SnapshotOpening.found(layout, index=index and not anew).store(ReadingStore)
         opening = Opening(layout, clock or SystemClock(), index, anew=anew)
         opening.postpones = postpones
-        opening.is_kept_up = kept_up is not None
+        opening.is_kept_up = source is not None
         store = opening.store(ReadingStore)
-        store.kept_up = kept_up
+        store.record_source = source
         return store
     except OSError as error:
         raise SystemFailure.from_os(error, error.filename or path, doing="read the store") from error

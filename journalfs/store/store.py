@@ -43,7 +43,7 @@ from journalfs.store.undecided import messages_not_shown
 from journalfs.store.views import SELECTIONS
 
 if TYPE_CHECKING:
-    from journalfs.sources import KeptUp
+    from journalfs.sources import RecordSource
     from journalfs.store.reloading import Reloading
 
 RELOADS_MAX = 8
@@ -68,7 +68,7 @@ class JournalStore:
     def __init__(self, core: Core, index: Path | None, make_loader: Callable[[], JournalLoader]) -> None:
         self.core = core
         self._permissions: KeptPermissions | None = None
-        self.kept_up: KeptUp | None = None
+        self.record_source: RecordSource | None = None
         """What brings files that were derived in line with what they were derived from."""
         self.index = index
         self.rebuilds = 0
@@ -432,8 +432,8 @@ class JournalStore:
         while True:
             began_s = trio.current_time()
             try:
-                if self.kept_up is not None:
-                    await trio.to_thread.run_sync(self.kept_up.look, abandon_on_cancel=True)
+                if self.record_source is not None:
+                    await trio.to_thread.run_sync(self.record_source.look, abandon_on_cancel=True)
                 await self.look()
                 await self.configuration.look()
                 said = None
@@ -688,8 +688,8 @@ class JournalStore:
         self._addresses = ByName()
 
     def close(self) -> None:
-        if self.kept_up is not None:
-            self.kept_up.close()
+        if self.record_source is not None:
+            self.record_source.close()
         for part in self._closed_first:
             part.close()
         try:

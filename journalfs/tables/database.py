@@ -23,7 +23,7 @@ from journalfs.errors import (
     StoreOutOfRoom,
     SystemFailure,
 )
-from journalfs.ownership import refuse_of_others
+from journalfs.store_owner import refuse_of_others
 
 try:
     import sqlalchemy

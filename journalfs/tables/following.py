@@ -138,7 +138,7 @@ class KnownRows:
         return gone
 
 
-class Taking(Protocol):
+class RowSink(Protocol):
     """Where what a journal's table holds goes."""
 
     def take(self, row: Row, known: KnownRows) -> None: ...
@@ -151,9 +151,9 @@ class Taking(Protocol):
 class FollowedJournal:
     """One journal's table."""
 
-    def __init__(self, table: Table, taking: Taking) -> None:
+    def __init__(self, table: Table, sink: RowSink) -> None:
         self.table, self.known = table, KnownRows(table)
-        self._taking = taking
+        self._sink = sink
         self._last = 0, 0, 0
         """Sequence, id and type of the last row that was taken."""
         self._open: set[int] = set()
@@ -187,7 +187,7 @@ class FollowedJournal:
     def _take(self, found: Any) -> None:
         record_id, kind, tx, user_type = int(found[0]), int(found[1]), int(found[2] or 0), int(found[3])
         row = record_id, kind, tx, user_type, bytes(found[4] or b""), bytes(found[5] or b"")
-        self._taking.take(row, self.known)
+        self._sink.take(row, self.known)
         if kind in _OF_TX:
             self._open.add(tx)
         elif kind in _ENDED:
@@ -204,7 +204,7 @@ class FollowedJournal:
                 return False
             self._look_at_open(connection)
         for record_id in self.known.gone(connection):
-            self._taking.gone(record_id)
+            self._sink.gone(record_id)
         return self.known.is_settled
 
     def _look_at_last(self, connection: Connection) -> None:
@@ -229,7 +229,7 @@ class FollowedJournal:
             found = connection.execute(select(column).where(column.in_(asked)).distinct()).scalars()
             for tx in set(asked) - {int(one) for one in found}:
                 self._open.discard(tx)
-                self._taking.rolled_back(tx)
+                self._sink.rolled_back(tx)
 
 
 class FollowedFiles:

@@ -21,7 +21,7 @@ from journalfs.format.flush_note import FlushNote
 from journalfs.ids import MessageId
 from journalfs.large.aside import Aside
 from journalfs.large.flushed import FlushedFolder, FoundNotes
-from journalfs.large.writing import BodyWriter, NewBody
+from journalfs.large.writing import BodyStore, NewBody
 from journalfs.older.reading import deriving, keep, remove_derived
 from journalfs.tables.database import Database
 from journalfs.tables.deriving import derive_into
@@ -77,7 +77,7 @@ class OwnedTables:
             LoggedBackend(bindings_dir, bindings, self.failing, bindings),
         )
 
-    def bodies(self, directory: Path, aside: Aside) -> BodyWriter:
+    def bodies(self, directory: Path, aside: Aside) -> BodyStore:
         return TableBodies(directory, aside, self)
 
     def pages(self) -> PageStore:
@@ -111,7 +111,7 @@ class OwnedTables:
         self._undo.close()
 
 
-class TableBodies(BodyWriter):
+class TableBodies(BodyStore):
     """Bodies of large messages: rows first, and files for whoever reads."""
 
     def __init__(self, directory: Path, aside: Aside, owned: OwnedTables) -> None:

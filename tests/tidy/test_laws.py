@@ -160,7 +160,7 @@ ASSIGNED: Final = [
     "journalfs/exchange/xml_in.py: parser.CharacterDataHandler",
     "journalfs/exchange/xml_in.py: parser.StartDoctypeDeclHandler",
     "journalfs/journal/writer.py: self.pool.on_doubt",
-    "journalfs/ownership.py: builtins.__import__",
+    "journalfs/store_owner.py: builtins.__import__",
     "journalfs/store/store.py: core.look_again",
     "journalfs/store/store.py: self.core.bodies.was_measured",
     "journalfs/store/write/self_reading.py: journals.bindings.before_emptying",

@@ -17,7 +17,7 @@ from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.format.xid import read_xid
 from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
 from journalfs.journal.record_log import Position
-from journalfs.large.writing import BodyWriter
+from journalfs.large.writing import BodyStore
 from journalfs.store.core import Core
 from journalfs.store.transactions import (
     Named,
@@ -44,7 +44,7 @@ class Deciding:
     kinds: QueueKinds
     paged: Paged
     duplicates: DuplicateIds
-    bodies: BodyWriter
+    bodies: BodyStore
     admission: Admission
     settle: Callable[[Position], Awaitable[None]]
     """Waits until a position is durable, and shown."""

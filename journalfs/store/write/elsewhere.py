@@ -1,7 +1,7 @@
 """A store that is kept elsewhere than in files of today's format, open for writing.
 
 What is worked on is a derived store, a view; what is flushed to its journals is committed elsewhere first, by
-whoever owns that (`Owned`).
+whoever owns that (`Ownership`).
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from journalfs.config.layout import locate_store
 from journalfs.engine.disk import DiskBackend
 from journalfs.engine.page_file import PageStore
 from journalfs.large.flushed import FlushedFolder
-from journalfs.large.writing import BodyWriter
-from journalfs.sources import Owned
+from journalfs.large.writing import BodyStore
+from journalfs.sources import Ownership
+from journalfs.store.write.acquiring import Acquiring
 from journalfs.store.write.flushed import UNPUBLISHED
 from journalfs.store.write.keeping import aside_of
 from journalfs.store.write.store import SyncMode, WritingStore
-from journalfs.store.write.taking import Taking
 
 
 class ElsewhereStore(WritingStore):
     """Made by `open_for_writing`. What lies beside the journals (staged files) goes with it."""
 
     drafts_outlive = False
-    owned: Owned
+    owned: Ownership
 
     def own_directory(self, name: str) -> Path:
         """What could not be published outlives what was derived, which is this process's alone."""
@@ -52,11 +52,11 @@ class ElsewhereStore(WritingStore):
             self.owned.release()
 
 
-class TakingElsewhere(Taking):
+class AcquiringElsewhere(Acquiring):
     store_type: type[ElsewhereStore] = ElsewhereStore
     settings_place = ".settings of addresses in the mount"
 
-    def __init__(self, owned: Owned, sync: SyncMode, clock: Clock) -> None:
+    def __init__(self, owned: Ownership, sync: SyncMode, clock: Clock) -> None:
         self.owned, self.directories = owned, owned.directories
         layout = locate_store(owned.place)
         settings = journal_settings(layout.config)
@@ -92,5 +92,5 @@ class TakingElsewhere(Taking):
     def flushed(self, path: Path) -> FlushedFolder:
         return self.owned.flushed(path)
 
-    def bodies(self) -> BodyWriter:
+    def bodies(self) -> BodyStore:
         return self.owned.bodies(self.layout.large_dir, aside_of(self.layout.root))

@@ -22,7 +22,7 @@ from journalfs.errors import Gone, SystemFailure
 from journalfs.ids import MessageId
 from journalfs.journal.pool import KEPT, KEPT_SHARE
 from journalfs.large.aside import Aside
-from journalfs.large.writing import BodyWriter
+from journalfs.large.writing import BodyStore
 from journalfs.store.api import QueuePath, Undone
 from journalfs.store.content import QueueContent
 from journalfs.store.core import Core
@@ -72,7 +72,7 @@ BringBack = Callable[[Sequence[Back]], Awaitable[None]]
 class Keeping:
     """Of one store. Use on the trio thread."""
 
-    def __init__(self, core: Core, journals: Journals, bodies: BodyWriter, bring: BringBack) -> None:
+    def __init__(self, core: Core, journals: Journals, bodies: BodyStore, bring: BringBack) -> None:
         self._core = core
         self._pool = journals.messages.pool
         self._writer = journals.messages

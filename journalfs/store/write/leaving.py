@@ -17,7 +17,7 @@ from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, QueueId, RecordId, TxId
 from journalfs.journal.record_log import Position
-from journalfs.large.writing import BodyWriter
+from journalfs.large.writing import BodyStore
 from journalfs.limits import ROUTED_PIECE_MESSAGES
 from journalfs.store.content import QueueContent
 from journalfs.store.queues import StoreQueue
@@ -88,7 +88,7 @@ class Leaving:
         *,
         paced: Paced,
         changes: Changes,
-        bodies: BodyWriter,
+        bodies: BodyStore,
     ) -> None:
         self._store = store
         self._removing = removing

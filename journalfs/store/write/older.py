@@ -31,7 +31,7 @@ from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter
 from journalfs.large.aside import Aside
 from journalfs.large.flushed import FlushedFolder
-from journalfs.large.writing import BodyWriter
+from journalfs.large.writing import BodyStore
 from journalfs.older import openwire_out as out
 from journalfs.older.activemq5 import Place
 from journalfs.older.amq import AmqContent, log_folder, read_content, replayed, write_content
@@ -63,7 +63,7 @@ from journalfs.store.journals import message_journal
 from journalfs.store.locks import WHOLE, HeldFile, take
 from journalfs.store.node_lock import NodeLock, describe_process
 from journalfs.store.outgoing import CoreMessage, Outgoing
-from journalfs.store.write.elsewhere import ElsewhereStore, TakingElsewhere
+from journalfs.store.write.elsewhere import AcquiringElsewhere, ElsewhereStore
 from journalfs.store.write.store import SyncMode
 
 # An AMQ Message Store, taken for writing: its locks, its data logs, and the derived store to work on.
@@ -140,7 +140,7 @@ class OwnedAmq:
             identity=self.place.name,
         )
 
-    # -- as `Owned` ------------------------------------------------------------------------------------------
+    # -- as `Ownership` --------------------------------------------------------------------------------------
 
     def backends(self, journal_dir: Path, bindings_dir: Path) -> tuple[DiskBackend, DiskBackend]:
         large_dir = self.place / "large-messages"
@@ -150,8 +150,8 @@ class OwnedAmq:
             LoggedBackend(bindings_dir, NoBindings(), self.failing),
         )
 
-    def bodies(self, directory: Path, aside: Aside) -> BodyWriter:
-        return BodyWriter(directory, aside, sync=False)
+    def bodies(self, directory: Path, aside: Aside) -> BodyStore:
+        return BodyStore(directory, aside, sync=False)
 
     def flushed(self, path: Path) -> FlushedFolder:
         return FlushedFolder(path, sync=False, keeps=False)
@@ -192,7 +192,9 @@ def _locked(source: Source) -> Iterator[HeldFile]:
         yield taken
 
 
-def take_older(found: OlderStore, derived: Path | None, sync: SyncMode, clock: Clock) -> TakingElsewhere:
+def acquire_older(
+    found: OlderStore, derived: Path | None, sync: SyncMode, clock: Clock
+) -> AcquiringElsewhere:
     """Raises `OlderStore`, which says why, where such a store is only read, `NotAStore` where there is none,
     and what `open_for_writing` raises.
     """
@@ -201,7 +203,7 @@ def take_older(found: OlderStore, derived: Path | None, sync: SyncMode, clock: C
             raise _only_read(found, "data logs are written where the directory above them is given")
         if not log_files(found.root / "journal"):
             raise NotAStore(found.root, f"no data logs (data-*) in {found.root / 'journal'}")
-        return _TakingAmq(OwnedAmq(found, derived), sync, clock)
+        return _AcquiringAmq(OwnedAmq(found, derived), sync, clock)
     if found.kind != HORNETQ:
         raise _only_read(found, f"stores of kind {found.kind} are read only")
     for directory, extension in ((found.journal_dir, "hq"), (found.bindings_dir, "bindings")):
@@ -210,7 +212,7 @@ def take_older(found: OlderStore, derived: Path | None, sync: SyncMode, clock: C
     reason = of_first_version(found.journal_dir, "hq")
     if reason is not None:
         raise _only_read(found, reason)
-    return _TakingHornetq(OwnedHornetq(found, derived, clock), sync, clock)
+    return _AcquiringHornetq(OwnedHornetq(found, derived, clock), sync, clock)
 
 
 def _only_read(found: OlderStore, reason: str) -> OlderStore:
@@ -285,18 +287,18 @@ class AmqWritingStore(OlderWritingStore):
         self._lacks(f"setting {name} of a message")
 
 
-class _TakingOlder(TakingElsewhere):
+class _AcquiringOlder(AcquiringElsewhere):
     store_type: type[OlderWritingStore] = OlderWritingStore
 
     def set_orphans_aside(self, core: Core) -> None:
         """They stay where the older broker has them."""
 
 
-class _TakingAmq(_TakingOlder):
+class _AcquiringAmq(_AcquiringOlder):
     store_type = AmqWritingStore
 
 
-class _TakingHornetq(_TakingOlder):
+class _AcquiringHornetq(_AcquiringOlder):
     def __init__(self, owned: OwnedHornetq, sync: SyncMode, clock: Clock) -> None:
         super().__init__(owned, sync, clock)
         # What fits a record here fits one there.
@@ -356,8 +358,8 @@ class OwnedHornetq:
             LoggedBackend(bindings_dir, HornetqBindings(self._bindings), self.failing),
         )
 
-    def bodies(self, directory: Path, aside: Aside) -> BodyWriter:
-        return BodyWriter(self._source.large_dir, aside, sync=True)
+    def bodies(self, directory: Path, aside: Aside) -> BodyStore:
+        return BodyStore(self._source.large_dir, aside, sync=True)
 
     def flushed(self, path: Path) -> FlushedFolder:
         return FlushedFolder(path, sync=False, keeps=False)

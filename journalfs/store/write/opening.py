@@ -16,8 +16,8 @@ from journalfs.config.layout import locate_store
 from journalfs.config.older import forced
 from journalfs.errors import JournalfsError, NotAStore, OlderStore, ReadOnlyStore, StoreBusy, SystemFailure
 from journalfs.older import refuse_derived
+from journalfs.store.write.acquiring import Acquiring, AcquiringUnkept
 from journalfs.store.write.store import SyncMode, WritingStore
-from journalfs.store.write.taking import Taking, TakingUnkept
 
 
 def open_for_writing(
@@ -41,12 +41,12 @@ def open_for_writing(
     """
     clock = clock or SystemClock()
     try:
-        taking = (
-            _taking(path, sync, clock, index) if kind is None else _older(path, kind, derived, sync, clock)
+        acquiring = (
+            _acquiring(path, sync, clock, index) if kind is None else _older(path, kind, derived, sync, clock)
         )
-        taking.postpones = postpones
-        store = taking.store()
-        taking.tell_unconfigured(store.core)
+        acquiring.postpones = postpones
+        store = acquiring.store()
+        acquiring.tell_unconfigured(store.core)
     except OSError as error:
         raise SystemFailure.from_os(error, error.filename or path, doing="open the store") from error
     store.auto_deleting.enabled = auto_delete
@@ -54,13 +54,13 @@ def open_for_writing(
     return store
 
 
-def _taking(path: Path | str, sync: SyncMode, clock: Clock, index: bool | Path) -> Taking:
+def _acquiring(path: Path | str, sync: SyncMode, clock: Clock, index: bool | Path) -> Acquiring:
     try:
         layout = locate_store(Path(path))
     except DatabaseStore as found:
-        from journalfs.store.write.tables import take_tables  # noqa: PLC0415 - an optional library
+        from journalfs.store.write.tables import acquire_tables  # noqa: PLC0415 - an optional library
 
-        return take_tables(found.settings, sync, clock)
+        return acquire_tables(found.settings, sync, clock)
     refuse_derived(layout)
     if layout.history_of is not None:
         raise ReadOnlyStore(
@@ -70,12 +70,12 @@ def _taking(path: Path | str, sync: SyncMode, clock: Clock, index: bool | Path) 
     settings = journal_settings(layout.config)
     if sync is SyncMode.NONE:
         settings = _unsynced(settings)
-    taking = Taking if layout.not_kept_by is None else TakingUnkept
-    return taking(layout, settings, sync, clock, index)
+    acquiring = Acquiring if layout.not_kept_by is None else AcquiringUnkept
+    return acquiring(layout, settings, sync, clock, index)
 
 
-def _older(path: Path | str, kind: str, derived: Path | None, sync: SyncMode, clock: Clock) -> Taking:
-    from journalfs.store.write.older import take_older  # noqa: PLC0415 - it imports this module
+def _older(path: Path | str, kind: str, derived: Path | None, sync: SyncMode, clock: Clock) -> Acquiring:
+    from journalfs.store.write.older import acquire_older  # noqa: PLC0415 - it imports this module
 
     given = Path(os.path.abspath(path))
     try:
@@ -83,7 +83,7 @@ def _older(path: Path | str, kind: str, derived: Path | None, sync: SyncMode, cl
         found = forced(kind, given)
     except (OlderStore, NotAStore) as seen:
         found = seen if isinstance(seen, OlderStore) and seen.kind == kind else forced(kind, given)
-    return take_older(found, derived, sync, clock)
+    return acquire_older(found, derived, sync, clock)
 
 
 def _unsynced(settings: JournalSettings) -> JournalSettings:

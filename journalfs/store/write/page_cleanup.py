@@ -28,7 +28,7 @@ from journalfs.format.page_folder import INVALID_SUFFIX
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
 from journalfs.journal.record_log import Position
-from journalfs.large.writing import BodyWriter
+from journalfs.large.writing import BodyStore
 from journalfs.paging.address import PagedAddress, PageSummary
 from journalfs.paging.cursors import PageOfQueue
 from journalfs.store.content import QueueContent
@@ -52,7 +52,7 @@ class PageCleanup:
         core: Core,
         journals: Journals,
         paging: Paging,
-        bodies: BodyWriter,
+        bodies: BodyStore,
     ) -> None:
         self.core = core
         self.journals = journals

@@ -15,7 +15,7 @@ from journalfs.errors import JournalfsError
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
 from journalfs.ids import PageNumber, QueueId, RecordId, TxId
-from journalfs.large.writing import BodyWriter
+from journalfs.large.writing import BodyStore
 from journalfs.store.content import QueueContent
 from journalfs.store.core import Core
 from journalfs.store.write.journals import Journals
@@ -94,7 +94,7 @@ class Paged:
         core: Core,
         journals: Journals,
         publishing: Publishing,
-        bodies: BodyWriter,
+        bodies: BodyStore,
         *,
         pages: PageStore,
         take_over: Callable[[], bool],

@@ -23,7 +23,7 @@ from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, QueueId, RecordId, TxId
 from journalfs.journal.record_log import Position
 from journalfs.journal.writer import JournalWriter
-from journalfs.large.writing import BodyWriter, NewBody
+from journalfs.large.writing import BodyStore, NewBody
 from journalfs.limits import COPY_CHUNK_BYTES, HISTORY_EVENT_BYTES, TEXT_BATCHES_KEPT_MAX
 from journalfs.store.outgoing import NO_PROPERTIES, RECORD_SPARE_BYTES, USER_IDS, Outgoing, address_field
 from journalfs.store.write.duplicates import DuplicateIds, Remembered, Settled
@@ -81,7 +81,7 @@ class Publishing:
         journals: Journals,
         duplicates: DuplicateIds,
         settled: Settled,
-        bodies: BodyWriter,
+        bodies: BodyStore,
         clock: Clock,
         *,
         kinds: QueueKinds,

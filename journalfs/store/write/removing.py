@@ -25,7 +25,7 @@ from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
 from journalfs.journal.record_log import Position
-from journalfs.large.writing import BodyWriter
+from journalfs.large.writing import BodyStore
 from journalfs.store.content import QueueContent
 from journalfs.store.core import Core
 from journalfs.store.runs import Run
@@ -171,7 +171,7 @@ _REFERENCE_BYTES: Final = record_bytes(RecordKind.UPDATE_TX, len(record_bodies.a
 class Removing:
     """Stages acknowledgements. A message that is claimed is on its way out and is not given to another."""
 
-    def __init__(self, core: Core, journals: Journals, bodies: BodyWriter) -> None:
+    def __init__(self, core: Core, journals: Journals, bodies: BodyStore) -> None:
         self._core = core
         self._journals = journals
         self._body_writer = bodies

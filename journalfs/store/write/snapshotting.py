@@ -34,7 +34,7 @@ from journalfs.format.page_folder import ADDRESS_FILE_NAME
 from journalfs.ids import FileId
 from journalfs.journal.pool import WriteFile
 from journalfs.journal.writer import JournalWriter
-from journalfs.large.writing import BodyWriter
+from journalfs.large.writing import BodyStore
 from journalfs.limits import JOURNAL_FILE_BYTES_MAX, LENGTHENED_BYTES, SNAPSHOT_COPIED_BYTES_MAX
 from journalfs.paging.folders import PageFolder
 from journalfs.store.core import Core
@@ -97,7 +97,7 @@ class SnapshotMaking(Snapshots):
     """Use from one event loop."""
 
     def __init__(
-        self, core: Core, journals: Journals, paged: Paged, bodies: BodyWriter, administered: trio.Lock
+        self, core: Core, journals: Journals, paged: Paged, bodies: BodyStore, administered: trio.Lock
     ) -> None:
         super().__init__(core.layout)
         self._core = core

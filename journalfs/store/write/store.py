@@ -21,7 +21,7 @@ from journalfs.ids import MessageId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.record_log import Position
 from journalfs.large.flushed import FlushedFolder
-from journalfs.large.writing import BodyWriter
+from journalfs.large.writing import BodyStore
 from journalfs.limits import FOLLOW_INTERVAL_S, SETTLED_OPERATIONS
 from journalfs.store.api import Patience, QueuePath, Redriven, Usage
 from journalfs.store.content import Why
@@ -109,7 +109,7 @@ class WritingStore(SelfReadingStore):
         journals: Journals,
         lock: NodeLock,
         sync: SyncMode,
-        bodies: BodyWriter,
+        bodies: BodyStore,
         min_large_bytes: int,
         disk: DiskLimits,
         pages: PageStore,
@@ -206,7 +206,7 @@ class WritingStore(SelfReadingStore):
             core, self._rules, self._deleting, self._change, self.left_unpublished
         )
 
-    def _prepare_transactions(self, changes: Changes, duplicates: DuplicateIds, bodies: BodyWriter) -> None:
+    def _prepare_transactions(self, changes: Changes, duplicates: DuplicateIds, bodies: BodyStore) -> None:
         core, journals = self.core, self.journals
         self.transactions = Drafts(
             core,

@@ -15,13 +15,13 @@ from journalfs.format.record_types import BindingType
 from journalfs.ids import RecordId
 from journalfs.sources import kind_of
 from journalfs.store.creating import WHERE_TO, AddressSettings, make_queues
-from journalfs.store.write.elsewhere import TakingElsewhere
+from journalfs.store.write.elsewhere import AcquiringElsewhere
 from journalfs.store.write.sync_mode import SyncMode
 
 
-def take_tables(database: DatabaseSettings, sync: SyncMode, clock: Clock) -> TakingElsewhere:
+def acquire_tables(database: DatabaseSettings, sync: SyncMode, clock: Clock) -> AcquiringElsewhere:
     """Raises what `open_for_writing` raises."""
-    return TakingElsewhere(kind_of(database).take(database), sync, clock)
+    return AcquiringElsewhere(kind_of(database).acquire(database), sync, clock)
 
 
 def create_tables(
@@ -31,9 +31,9 @@ def create_tables(
     and expired messages have queues. Raises `WrongCall` where there is a store already, and what
     `open_for_writing` raises.
     """
-    owned = kind_of(database).take(database)
+    owned = kind_of(database).acquire(database)
     is_new = owned.is_new
-    store = TakingElsewhere(owned, SyncMode.ALWAYS, clock).store()
+    store = AcquiringElsewhere(owned, SyncMode.ALWAYS, clock).store()
     try:
         if not is_new:
             raise WrongCall(f"{database.shown}: there is a store already")

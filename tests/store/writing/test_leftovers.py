@@ -86,7 +86,7 @@ async def test_what_is_not_known_and_in_a_queue_is_kept(
 ) -> None:
     """The journal's own account decides, whatever the view was made from."""
     leave_unreferenced(writable)
-    monkeypatch.setattr("journalfs.store.write.taking._known_ids", lambda state: set())
+    monkeypatch.setattr("journalfs.store.write.acquiring._known_ids", lambda state: set())
     async with writable.open() as store:
         await store.published()
         assert not store.journals.messages.is_live(ACKNOWLEDGED)

@@ -33,7 +33,7 @@ from journalfs.journal.kept_damage import KeptDamage
 from journalfs.journal.loader import JournalLoader
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.large.flushed import FlushedFolder
-from journalfs.large.writing import BodyWriter
+from journalfs.large.writing import BodyStore
 from journalfs.store.absent import refuse_without_journal, refuse_without_pages
 from journalfs.store.core import Core
 from journalfs.store.events import Events, take_words
@@ -210,7 +210,7 @@ def _tell_recovered(store: WritingStore) -> None:
             store.core.events.add("recovered", told)
 
 
-class Taking:
+class Acquiring:
     """Takes a store in files. Its parts are for those that keep something elsewhere."""
 
     store_type = WritingStore
@@ -312,8 +312,8 @@ class Taking:
     def flushed(self, path: Path) -> FlushedFolder:
         return FlushedFolder(path, sync=self.sync is not SyncMode.NONE)
 
-    def bodies(self) -> BodyWriter:
-        return BodyWriter(
+    def bodies(self) -> BodyStore:
+        return BodyStore(
             self.layout.large_dir, aside_of(self.layout.root), sync=self.settings.large_message_sync
         )
 
@@ -364,7 +364,7 @@ class Taking:
         return [one.message_id for one in parsed if one is not None]
 
 
-class TakingUnkept(Taking):
+class AcquiringUnkept(Acquiring):
     store_type = UnkeptStore
 
     def flushed(self, path: Path) -> FlushedFolder:
