@@ -153,12 +153,6 @@ class NameTable:
         return decode_name(file_name)
 
 
-def format_message_name(message_id: MessageId, suffix: str) -> bytes:
-    """`4411.txt`: the file of one message. `suffix` is one of `MESSAGE_SUFFIXES`."""
-    assert suffix in MESSAGE_SUFFIXES
-    return b"%d.%s" % (message_id, suffix.encode("ascii"))
-
-
 def parse_message_name(file_name: bytes) -> tuple[MessageId, str] | None:
     """Id and suffix of a message's file; None for any other name, also for one with leading zeros."""
     match = _MESSAGE_NAME.fullmatch(file_name)

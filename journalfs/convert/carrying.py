@@ -52,9 +52,6 @@ from journalfs.store.write.opening import open_for_writing
 PROGRESS: Final = "unfinished.json"
 MADE_FROM: Final = Path("journalfs", "made-from.json")
 REWRITTEN: Final = "rewritten"
-WRITTEN: Final = (HORNETQ, AMQ)
-"""Kinds of older stores that can be made."""
-
 LIVE_SHARE_MIN: Final = 0.5
 """A journal of which less counts is compacted."""
 
@@ -109,7 +106,7 @@ class Carrying:
     mode: Mode
     kind: str | None = None
     to: str | None = None
-    """The kind of store to make, of `WRITTEN`; None: one of the current format."""
+    """The kind of store to make, `HORNETQ` or `AMQ`; None: one of the current format."""
     advance: Callable[[int], None] = lambda count: None
     packs: bool = False
     """Nothing but what counts is to be in the new journals."""

@@ -114,7 +114,7 @@ class MappedFile:
     """A whole file, mapped for reading. It holds the descriptor, so the content outlives an unlink.
 
     `pointer` owns the mapping: whoever keeps it (a batch of lines, say) keeps the bytes mapped, also after
-    `close` or `refresh`.
+    `close`.
     """
 
     __slots__ = ("_fd", "_whole", "holes", "path", "pointer", "size_bytes", "unreadable")
@@ -176,14 +176,6 @@ class MappedFile:
     def stat(self) -> os.stat_result:
         """The file's status now, by its descriptor."""
         return os.fstat(self._fd)
-
-    def refresh(self) -> bool:
-        """Map again if the file grew; true if it did. Earlier pointers stay valid for what they cover."""
-        size_bytes = os.fstat(self._fd).st_size
-        if size_bytes <= self.size_bytes:
-            return False
-        self._map(size_bytes)
-        return True
 
     def note_holes(self, bytes_min: int) -> None:
         """Find out where the file stores nothing for `bytes_min` bytes or more: reading a mapping there takes

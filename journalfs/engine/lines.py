@@ -22,9 +22,6 @@ SOURCE_UNREADABLE: Final[int] = lib.JFS_SOURCE_UNREADABLE
 MESSAGE_MISNAMED: Final[int] = lib.JFS_MESSAGE_MISNAMED
 """Among flags of a message: see `Measure.misnamed`."""
 
-LINE_END_BYTES: Final = 2
-"""What follows a tail: the closing brace and the newline."""
-
 uninitialized = ffi.new_allocator(should_clear_after_alloc=False)
 """`ffi.new` for buffers that are filled at once."""
 

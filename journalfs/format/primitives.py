@@ -20,7 +20,6 @@ _I16: Final = struct.Struct(">h")
 _U16: Final = struct.Struct(">H")
 _I32: Final = struct.Struct(">i")
 _I64: Final = struct.Struct(">q")
-_F32: Final = struct.Struct(">f")
 _F64: Final = struct.Struct(">d")
 
 # A String of fewer characters than the first bound is plain UTF-16, of fewer than the second UTF, else a
@@ -76,9 +75,6 @@ class Reader:
 
     def i64(self) -> int:
         return int(_I64.unpack(self._take(8))[0])
-
-    def f32(self) -> float:
-        return float(_F32.unpack(self._take(4))[0])
 
     def f64(self) -> float:
         return float(_F64.unpack(self._take(8))[0])
@@ -196,8 +192,6 @@ NULL: Final = b"\0"
 PRESENT: Final = b"\1"
 PRESENT_FF: Final = b"\xff"
 """The mark before a value in the records that mark with the broker's own boolean."""
-
-UTF_BYTES_MAX: Final = 0xFFFF
 
 i16 = _I16.pack
 i32 = _I32.pack

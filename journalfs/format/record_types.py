@@ -23,18 +23,6 @@ class RecordKind(IntEnum):
     ROLLBACK = 19
 
 
-TRANSACTIONAL_KINDS: Final = frozenset(
-    {
-        RecordKind.ADD_TX,
-        RecordKind.UPDATE_TX,
-        RecordKind.DELETE_TX,
-        RecordKind.PREPARE,
-        RecordKind.COMMIT,
-        RecordKind.ROLLBACK,
-    }
-)
-
-
 @unique
 class BindingType(IntEnum):
     """User record types of the bindings journal."""
@@ -86,14 +74,6 @@ USER_TYPE_NAMES: Final[Mapping[int, str]] = {
     for member in kind
 }
 """User record type -> a stable lower-case name. The two journals share one number space."""
-
-
-def kind_name(kind: int) -> str:
-    """`ADD`, `UPDATE`, ...; a number that is no kind gives that number."""
-    try:
-        return RecordKind(kind).name
-    except ValueError:
-        return str(kind)
 
 
 def user_type_name(user_type: int) -> str:

@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -407,7 +407,3 @@ class NoBindings:
 
     def commit(self, records: Iterable[StagedRecord]) -> None:
         """Nothing of them is kept."""
-
-
-def status_of(known: Known, data: DataLog) -> Mapping[str, object]:
-    return {"dataLogs": len(log_files(data.folder)), "dataLog": data.number}

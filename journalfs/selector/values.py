@@ -27,7 +27,6 @@ from typing import Any, TypeAlias
 from journalfs.selector.failure import EvaluationFailed
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
-LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
 # Integers up to here are exact as doubles, so rounding them on to a float rounds only once.
 _DOUBLE_EXACT_MAX = 2**53

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -166,9 +166,3 @@ def _check(piece: Piece, mapped: MappedFile) -> None:
         return
     if read_header(mapped.copy(0, JOURNAL_HEADER_BYTES)).file_id != piece.file_id:
         raise StaleView(piece.path)
-
-
-def rows_of(wanted: Wanted, pieces: Sequence[Pieces]) -> Iterator[Any]:
-    """The same without Spark, one partition after the other."""
-    for one in pieces:
-        yield from read_pieces(wanted, one)

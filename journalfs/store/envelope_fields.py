@@ -17,7 +17,6 @@ Envelope: TypeAlias = Mapping[str, object]
 
 I64_MIN: Final = -(2**63)
 I64_MAX: Final = 2**63 - 1
-U64_MAX: Final = 2**64 - 1
 
 _NUMBER_WORDS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 

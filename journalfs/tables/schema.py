@@ -24,9 +24,6 @@ from sqlalchemy.types import UserDefinedType
 
 from journalfs.config.database import DERBY, DatabaseSettings
 
-BLOB_BYTES_MAX: Final = {"postgresql": 1 << 30, "mysql": 1 << 32, "oracle": 1 << 32}
-"""A longer message is a large one."""
-
 EXTENSION_CHARS_MAX: Final = 10
 
 STATE_ROW: Final = 0

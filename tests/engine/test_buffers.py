@@ -46,20 +46,6 @@ def test_outlives_an_unlink(tmp_path: Path) -> None:
         assert file.copy(0, 7) == b"content"
 
 
-def test_refresh_maps_what_was_appended_and_keeps_earlier_pointers(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"first")
-    with MappedFile(path) as file:
-        earlier = file.pointer
-        assert not file.refresh()
-        with path.open("ab") as more:
-            more.write(b" second")
-        assert file.size_bytes == 5
-        assert file.refresh()
-        assert file.copy(0, 12) == b"first second"
-        assert earlier[4] == ord("t")
-
-
 def test_a_truncated_file_raises_instead_of_ending_the_process(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(1 << 20))

@@ -12,7 +12,7 @@ from journalfs.errors import DecodeError
 from journalfs.format import bindings
 from journalfs.format.address_settings import decode_address_setting, decode_address_setting_json
 from journalfs.format.bindings import decode_bridge
-from journalfs.format.record_types import kind_name, user_type_name
+from journalfs.format.record_types import user_type_name
 from tests.format import encode
 from tests.format.encode import boolean, f64, i8, i16, i32, i64, nullable, simple_string, string
 
@@ -292,8 +292,6 @@ def test_any_body_decodes_or_is_refused(decode: object, body: bytes) -> None:
 
 
 def test_names_of_types() -> None:
-    assert kind_name(11) == "ADD"
-    assert kind_name(99) == "99"
     assert user_type_name(21) == "queue-binding"
     assert user_type_name(45) == "message"
     assert user_type_name(99) == "unknown-99"

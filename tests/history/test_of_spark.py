@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from journalfs.errors import WrongCall
 from journalfs.spark.options import Options
 from journalfs.spark.place import place_of
-from journalfs.spark.reading import Wanted, rows_of
+from journalfs.spark.reading import Wanted, read_pieces
 from journalfs.spark.schema import usual_schema
 from journalfs.spark.source import BatchReader
 from tests.mounting import mounted
@@ -28,8 +28,8 @@ def read(path: Path, **more: str) -> list[tuple[str, int, int]]:
     options = Options.of({"path": str(path), "columns": ",".join(COLUMNS), **more})
     schema: StructType = usual_schema(options.columns)
     reader = BatchReader(options, schema)
-    batches = rows_of(Wanted(schema, options.batch_bytes), list(reader.partitions()))  # type: ignore[arg-type]
-    rows = [row for batch in batches for row in batch.to_pylist()]
+    wanted, pieces = Wanted(schema, options.batch_bytes), reader.partitions()
+    rows = [row for one in pieces for batch in read_pieces(wanted, one) for row in batch.to_pylist()]  # type: ignore[arg-type]
     return [(row["queue"], row["id"], len(row["bodyBytes"] or b"")) for row in rows]
 
 

@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 from journalfs.errors import WrongCall
 from journalfs.spark.envelopes import Envelopes
 from journalfs.spark.options import Options
-from journalfs.spark.reading import Wanted, rows_of
+from journalfs.spark.reading import Wanted, read_pieces
 from journalfs.spark.schema import COLUMNS, usual_schema
 from journalfs.spark.source import BatchReader, JournalfsSource
 from journalfs.spark.writer import StagingWriter
@@ -138,5 +138,6 @@ def test_names_of_columns_in_another_case(tmp_path: Path) -> None:
     assert [(line["body"], line["priority"]) for line, _ in lines_of(store)] == [("x", 7)]
     options = Options(path=str(store), index=False)
     pieces = BatchReader(options, schema).partitions()
-    rows = [row for batch in rows_of(Wanted(schema, 1 << 20), pieces) for row in batch.to_pylist()]  # type: ignore[arg-type]
+    batches = [batch for one in pieces for batch in read_pieces(Wanted(schema, 1 << 20), one)]  # type: ignore[arg-type]
+    rows = [row for batch in batches for row in batch.to_pylist()]
     assert rows == [{"BODY": "x", "Priority": 7}]

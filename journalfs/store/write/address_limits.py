@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from journalfs.bindings.model import Queue
 from journalfs.config.in_force import SettingsInForce
@@ -14,8 +14,6 @@ from journalfs.store.core import Core
 from journalfs.store.memory import Held, is_exempt
 from journalfs.store.settings import settings_in_force
 from journalfs.store.write.paging import Paging
-
-Policy: TypeAlias = Literal["PAGE", "DROP", "FAIL", "BLOCK"]
 
 NO_LIMIT = -1
 
