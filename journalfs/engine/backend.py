@@ -152,15 +152,10 @@ class Backend(Protocol):
         """Wait for what was submitted and let go of everything."""
 
 
-# Records of any readable file (`journalfs.engine.backend.Viewed`), for whoever goes on writing it.
-
-
 def scan_view(
     view: Viewed, *, rid: int, version: int, start: int = 16, any_rid: bool = False, doing: str
 ) -> Scan:
-    """Records from `start` to the end of the file, with `any_rid` those of earlier lives too. Raises
-    FileTorn, CoreRefused.
-    """
+    """Records from `start` on, with `any_rid` those of earlier lives too. Raises FileTorn, CoreRefused."""
     options = ffi.new("jfs_scan_options *")
     options.start_offset = min(start, view.size_bytes)
     options.stop_offset = view.size_bytes

@@ -183,10 +183,8 @@ def _decode_utf(data: memoryview, offset: int) -> str:
     return decode_utf16(units, "little")
 
 
-# The broker's basic encodings, written (docs/format/records.md, "Basic encodings"): the other side of
-# `primitives`.
-#
-# Text may hold lone UTF-16 surrogates; they are written as they are.
+# The same, written (docs/format/records.md, "Basic encodings"). Lone UTF-16 surrogates are
+# written as they are.
 
 NULL: Final = b"\0"
 PRESENT: Final = b"\1"

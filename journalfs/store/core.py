@@ -39,13 +39,13 @@ from journalfs.large.directory import LargeDirectory
 from journalfs.paging.address import PagedAddress, PageSummary
 from journalfs.paging.cursors import Cursors, Moved, SideRecord
 from journalfs.paging.folders import PageFile, PageFolder, PagingDirectory
-from journalfs.store.absent import missing_directories, pages_taken_away
 from journalfs.store.changes import Changes
 from journalfs.store.envelope import decode_envelope
 from journalfs.store.events import Events, LoopLag
 from journalfs.store.large_bodies import LargeBodies
 from journalfs.store.lost_bindings import LostBindings
 from journalfs.store.memory import ActingLimit, Totals
+from journalfs.store.missing import missing_directories, pages_taken_away
 from journalfs.store.part_numbers import PartNumbers
 from journalfs.store.undecided import undecided_damage, undecided_in
 

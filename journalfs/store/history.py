@@ -44,12 +44,12 @@ from journalfs.journal.history import (
 )
 from journalfs.limits import LOST_QUEUES_SHOWN_MAX
 from journalfs.store.core import Core
-from journalfs.store.ends import Ends, HistoryMessage
 from journalfs.store.index import IndexDescription
 from journalfs.store.index_file import index_path, index_place, is_running, read_index, write_index
 from journalfs.store.lost_bindings import LostBindings
 from journalfs.store.message import StoreMessage
 from journalfs.store.opening import Opening
+from journalfs.store.outcomes import Ends, HistoryMessage
 from journalfs.store.part_numbers import PartNumbers
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import Run

@@ -23,7 +23,6 @@ from journalfs.large.directory import LargeDirectory
 from journalfs.large.inflated import InflatedBodies
 from journalfs.older import derived_from
 from journalfs.paging.address import PagedAddress
-from journalfs.store.absent import lost_since, missing_file_ids, missing_pages
 from journalfs.store.bindings import BindingsReader
 from journalfs.store.core import Core
 from journalfs.store.events import Events
@@ -39,6 +38,7 @@ from journalfs.store.index import (
 )
 from journalfs.store.index_file import index_place, read_index
 from journalfs.store.locks import lock_holder
+from journalfs.store.missing import lost_since, missing_file_ids, missing_pages
 from journalfs.store.page_parts import PageParts
 from journalfs.store.part_numbers import PartNumbers, numbers_path
 from journalfs.store.sealed_parts import SealedParts

@@ -13,7 +13,7 @@ from journalfs.errors import DecodeError
 from journalfs.format.large_file import LargeFileKind
 from journalfs.format.record_types import MessageType
 from journalfs.large.directory import LargeFile
-from journalfs.store.absent import missing_directories
+from journalfs.store.missing import missing_directories
 from journalfs.store.stored_runs import origin_of_large
 from journalfs.store.undecided import adds_message
 

@@ -23,7 +23,6 @@ from journalfs.ids import FileId, QueueId
 from journalfs.journal.anomalies import references_to_unknown
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX
-from journalfs.store.absent import lost_since
 from journalfs.store.api import ByteSource, History, Snapshots, Usage, VirtualDirectory
 from journalfs.store.bindings import BindingsReader, BindingsStamp
 from journalfs.store.changes import Changes
@@ -34,6 +33,7 @@ from journalfs.store.events import LoopLag
 from journalfs.store.index import IndexDescription, as_written, describe, describe_file
 from journalfs.store.index_file import write_index
 from journalfs.store.locks import lock_holder
+from journalfs.store.missing import lost_since
 from journalfs.store.page_parts import PAGE_PART_BASE, PageParts
 from journalfs.store.permissions import KeptPermissions
 from journalfs.store.queues import ByName, StoreAddress, StoreQueue

@@ -34,7 +34,6 @@ from journalfs.journal.loader import JournalLoader
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.large.flushed import FlushedFolder
 from journalfs.large.writing import BodyStore
-from journalfs.store.absent import refuse_without_journal, refuse_without_pages
 from journalfs.store.core import Core
 from journalfs.store.events import Events, take_words
 from journalfs.store.journals import (
@@ -46,14 +45,15 @@ from journalfs.store.journals import (
     make_retention,
     message_journal,
 )
+from journalfs.store.missing import refuse_without_journal, refuse_without_pages
 from journalfs.store.node_lock import NodeLock
 from journalfs.store.opening import Opening
 from journalfs.store.orphans import orphaned_bodies
 from journalfs.store.write.disk_limits import disk_limits
 from journalfs.store.write.flushed import FLUSHED
 from journalfs.store.write.journals import Journals, open_journals
-from journalfs.store.write.keeping import aside_of, sweep
 from journalfs.store.write.store import SyncMode, WritingStore
+from journalfs.store.write.undo import aside_of, sweep
 
 # A store whose configuration says that nothing is kept: `persistence-enabled` is false.
 #

@@ -19,7 +19,7 @@ from journalfs.store.core import Core
 from journalfs.store.write.address_rules import AddressRules
 from journalfs.store.write.deleting import Deleting
 from journalfs.store.write.expiring import every_period
-from journalfs.store.write.uses import NEVER, Uses
+from journalfs.store.write.idle import NEVER, Uses
 
 ANY_COUNT = -1
 

@@ -19,7 +19,7 @@ from journalfs.store.outgoing import Outgoing, known_routing_type
 from journalfs.store.runs import JournalRun, Run
 from journalfs.store.stored_runs import stored_messages
 from journalfs.store.write.address_rules import AS_STATED, AddressRules
-from journalfs.store.write.paced import Transaction, pieces
+from journalfs.store.write.long_changes import Transaction, pieces
 from journalfs.store.write.publishing import Publishing
 
 TOGETHER_MAX: Final = PIECE_RECORDS // 2

@@ -38,11 +38,11 @@ from journalfs.store.runs import Place, Run
 from journalfs.store.views import QueueView
 from journalfs.store.write.address_rules import AddressRules
 from journalfs.store.write.forwarding import Forwarding
+from journalfs.store.write.idle import Uses
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.leaving import Leaving
 from journalfs.store.write.message_settings import stage_schedule
 from journalfs.store.write.removing import Chosen, Removing
-from journalfs.store.write.uses import Uses
 
 # The messages of a queue in the order in which consumers get them, without going through it for each.
 

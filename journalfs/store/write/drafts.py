@@ -45,7 +45,7 @@ from journalfs.store.write.delivering import Deliveries
 from journalfs.store.write.duplicates import Settled
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.leaving import Leaving, chosen_runs
-from journalfs.store.write.paced import pieces
+from journalfs.store.write.long_changes import pieces
 from journalfs.store.write.publication import Publication, Staged, messages_in
 from journalfs.store.write.publishing import LongPublication
 from journalfs.store.write.removals import Removal

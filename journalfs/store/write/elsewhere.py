@@ -23,8 +23,8 @@ from journalfs.large.writing import BodyStore
 from journalfs.sources import Ownership
 from journalfs.store.write.acquiring import Acquiring
 from journalfs.store.write.flushed import UNPUBLISHED
-from journalfs.store.write.keeping import aside_of
 from journalfs.store.write.store import SyncMode, WritingStore
+from journalfs.store.write.undo import aside_of
 
 
 class ElsewhereStore(WritingStore):

@@ -24,14 +24,14 @@ from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import JournalRun, PageRun, Run
 from journalfs.store.write.change import Change, Changes
 from journalfs.store.write.copies import Copies, Restored, run_of
-from journalfs.store.write.keeping import Back, Keeping
-from journalfs.store.write.paced import Paced, Transaction, pieces
+from journalfs.store.write.idle import Uses
+from journalfs.store.write.long_changes import Paced, Transaction, pieces
 from journalfs.store.write.paged import Paged as PagedStore
 from journalfs.store.write.removals import Noted, always
 from journalfs.store.write.removing import Chosen, Removing
 from journalfs.store.write.routing import Routed
 from journalfs.store.write.sending import Sending
-from journalfs.store.write.uses import Uses
+from journalfs.store.write.undo import Back, Keeping
 
 if TYPE_CHECKING:
     from journalfs.store.core import Core

@@ -21,7 +21,7 @@ from journalfs.store.core import Core
 from journalfs.store.origins import Origin, origins_of
 from journalfs.store.queues import StoreQueue
 from journalfs.store.write.leaving import chosen_runs
-from journalfs.store.write.paced import pieces
+from journalfs.store.write.long_changes import pieces
 
 TOGETHER_MAX: Final = 8192
 """Messages that go back in one transaction."""

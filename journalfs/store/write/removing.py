@@ -30,7 +30,7 @@ from journalfs.store.content import QueueContent
 from journalfs.store.core import Core
 from journalfs.store.runs import Run
 from journalfs.store.write.journals import Journals
-from journalfs.store.write.paced import Pauses, Transaction, pieces
+from journalfs.store.write.long_changes import Pauses, Transaction, pieces
 
 # Who takes what away: a message that one caller has claimed is not given to another.
 

@@ -40,9 +40,9 @@ from journalfs.store.replaying import (
 from journalfs.store.stored_runs import each_stored
 from journalfs.store.write.copies import run_of
 from journalfs.store.write.journals import Journals
-from journalfs.store.write.keeping import Back
 from journalfs.store.write.leaving import StageAlso
 from journalfs.store.write.snapshotting import SnapshotMaking
+from journalfs.store.write.undo import Back
 from journalfs.times import Range, range_between
 
 MARKS: Final = "journalfs.replay"

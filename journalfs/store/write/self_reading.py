@@ -20,8 +20,8 @@ from journalfs.ids import FileId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.record_log import Position
 from journalfs.limits import CATCH_UP_BYTES_MIN, FOLDERS_AT_ONCE_MAX, NS_A_FOLDER
-from journalfs.store.absent import taken_away
 from journalfs.store.core import Core
+from journalfs.store.missing import taken_away
 from journalfs.store.store import JournalStore
 from journalfs.store.write.journals import Journals
 

@@ -60,11 +60,10 @@ from journalfs.store.write.expiring import Expiring
 from journalfs.store.write.flushed import Flushed, path_of
 from journalfs.store.write.forwarding import Forwarding
 from journalfs.store.write.journals import Journals
-from journalfs.store.write.keeping import Back, Keeping
 from journalfs.store.write.leaving import Choice, Leaving, StageAlso, chosen_runs
 from journalfs.store.write.lending import Lending
+from journalfs.store.write.long_changes import Paced
 from journalfs.store.write.message_settings import stage_message_update
-from journalfs.store.write.paced import Paced
 from journalfs.store.write.paged import Paged
 from journalfs.store.write.publication import (
     Publication,
@@ -86,6 +85,7 @@ from journalfs.store.write.self_reading import SelfReadingStore
 from journalfs.store.write.sending import FindingWays, Sending, Sent
 from journalfs.store.write.snapshotting import SnapshotMaking
 from journalfs.store.write.sync_mode import SyncMode
+from journalfs.store.write.undo import Back, Keeping
 
 __all__ = ["SyncMode", "WritingStore"]
 

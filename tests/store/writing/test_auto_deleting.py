@@ -10,9 +10,9 @@ import pytest
 import trio
 import trio.testing
 
+from journalfs.store.write.idle import NEVER
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
-from journalfs.store.write.uses import NEVER
 from tests.reference.store import load
 from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, lines_of, queue_of
