@@ -42,7 +42,7 @@ from journalfs.journal.write_settings import WriteSettings, round_up
 from journalfs.limits import JOURNAL_HEADER_BYTES, LENGTHENED_BYTES
 
 if TYPE_CHECKING:
-    from journalfs.journal.record_log import RecordLog
+    from journalfs.journal.upkept import UpkeptJournal
 
 
 # Compaction where the disk has no room for another journal file: how many of the first files it can rewrite,
@@ -170,7 +170,7 @@ def encode_control_file(old: Sequence[str], new: Sequence[str]) -> bytes:
 class Compaction:
     """One run. All that touches the disk is in threads, except for the moment of exchange."""
 
-    def __init__(self, writer: RecordLog, contradicted: set[int], room: Callable[[], Room]) -> None:
+    def __init__(self, writer: UpkeptJournal, contradicted: set[int], room: Callable[[], Room]) -> None:
         """`contradicted` takes the ids of files that a checksum contradicts; `room` is asked in a thread."""
         self._writer = writer
         self._contradicted = contradicted

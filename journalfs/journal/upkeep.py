@@ -21,7 +21,7 @@ from journalfs.journal.reports import FileReport, file_reports
 from journalfs.limits import SETTLED_OPERATIONS
 
 if TYPE_CHECKING:
-    from journalfs.journal.record_log import Position, RecordLog
+    from journalfs.journal.upkept import Position, UpkeptJournal
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ rewrite, and others may have taken the room it counted on."""
 
 
 class Upkeep:
-    def __init__(self, writer: RecordLog) -> None:
+    def __init__(self, writer: UpkeptJournal) -> None:
         self._writer = writer
         self.turn = Turn()
         """While somebody has it no file is set free, rewritten or used again."""

@@ -32,9 +32,9 @@ from journalfs.ids import FileId, RecordId, TxId
 from journalfs.journal.kept_damage import KeptDamage
 from journalfs.journal.opening import LeftOff, Opened, append_position, open_files
 from journalfs.journal.pool import FilePool, WriteFile
-from journalfs.journal.record_log import Position
 from journalfs.journal.retention import Retention
 from journalfs.journal.upkeep import Upkeep
+from journalfs.journal.upkept import Position
 from journalfs.journal.write_settings import WriteSettings, round_up
 from journalfs.limits import JOURNAL_BLOCK_BYTES_DEFAULT, JOURNAL_HEADER_BYTES
 

@@ -30,7 +30,7 @@ class _Known(NamedTuple):
     """The last page, and its last record."""
 
 
-class Arrivals:
+class ArrivedMessages:
     """What came to a queue since the last call.
 
     New messages are in the tail first, and every part that is made has a higher number than those before it:
@@ -121,7 +121,7 @@ class Follower:
     def __init__(self, content: QueueContent, selected: Filter | None) -> None:
         self._content = content
         self._selected = selected
-        self._arrivals = Arrivals(content)
+        self._arrivals = ArrivedMessages(content)
         self._waiting: deque[Place] = deque()
 
     @property

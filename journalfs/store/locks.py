@@ -99,7 +99,7 @@ def _lock_of_another(descriptor: int, wanted: Range) -> _Lock | None:
     return None if kind == fcntl.F_UNLCK else _Lock(max(process, 0), start)
 
 
-class HeldFile:
+class LockedFile:
     """A file of which this process has locked a range. Nothing else in the process may open it."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -126,7 +126,7 @@ class HeldFile:
         os.close(self._descriptor)
 
 
-def take(path: Path, wanted: Range = WHOLE) -> HeldFile | int:
+def take(path: Path, wanted: Range = WHOLE) -> LockedFile | int:
     """Lock a file, making it if need be. The process id of whoever has it (0: not known) if that fails.
     Raises OSError.
     """
@@ -136,7 +136,7 @@ def take(path: Path, wanted: Range = WHOLE) -> HeldFile | int:
         descriptor = door.open_or_create(path)
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, wanted.length, wanted.start, os.SEEK_SET)
-            return HeldFile(path, descriptor)
+            return LockedFile(path, descriptor)
         except OSError as error:
             holder = _lock_of_another(descriptor, wanted)
             os.close(descriptor)

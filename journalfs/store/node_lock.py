@@ -31,7 +31,7 @@ from journalfs.format.server_lock import (
     decode_server_lock,
     encode_server_lock,
 )
-from journalfs.store.locks import PRIMARY_BYTE, WHOLE, HeldFile, Range, read_beginning, take
+from journalfs.store.locks import PRIMARY_BYTE, WHOLE, LockedFile, Range, read_beginning, take
 from journalfs.store.snapshot_folder import refuse_writing
 
 ASK_AGAIN_S: Final = 0.5
@@ -48,7 +48,7 @@ _COMMAND_END_CHARS: Final = 60
 class NodeLock:
     """The store is ours. `release` it once, whatever happened."""
 
-    def __init__(self, held: list[HeldFile]) -> None:
+    def __init__(self, held: list[LockedFile]) -> None:
         self._held = held
         self._server_lock = held[-1]
         self._active = False
@@ -86,7 +86,7 @@ class NodeLock:
     @classmethod
     def _acquire(
         cls,
-        take_all: Callable[[], list[HeldFile]],
+        take_all: Callable[[], list[LockedFile]],
         lock_dir: Path,
         timeout_ms: int,
         clock: Clock,
@@ -110,7 +110,7 @@ class NodeLock:
             pause(ASK_AGAIN_S)
 
     @classmethod
-    def _begun(cls, held: list[HeldFile]) -> NodeLock:
+    def _begun(cls, held: list[LockedFile]) -> NodeLock:
         try:
             return cls(held)
         except BaseException:
@@ -167,7 +167,7 @@ def _decoded(content: bytes) -> ServerLock:
         return decode_server_lock(content[:1])
 
 
-def _take_all(layout: StoreLayout) -> list[HeldFile]:
+def _take_all(layout: StoreLayout) -> list[LockedFile]:
     """All locks or none, in the broker's order; that of `server.lock` is the last."""
     directory = layout.node_manager_lock_dir
     door.make_folders(directory)
@@ -182,9 +182,9 @@ def _take_all(layout: StoreLayout) -> list[HeldFile]:
     return _taken(layout.root, wanted)
 
 
-def _taken(root: Path, wanted: Sequence[tuple[Path, Range]]) -> list[HeldFile]:
+def _taken(root: Path, wanted: Sequence[tuple[Path, Range]]) -> list[LockedFile]:
     """All locks or none."""
-    held: list[HeldFile] = []
+    held: list[LockedFile] = []
     try:
         for path, part in wanted:
             taken = take(path, part)
@@ -197,7 +197,7 @@ def _taken(root: Path, wanted: Sequence[tuple[Path, Range]]) -> list[HeldFile]:
     return held
 
 
-def _release_all(held: list[HeldFile]) -> None:
+def _release_all(held: list[LockedFile]) -> None:
     for file in reversed(held):
         file.release()
 

@@ -459,7 +459,7 @@ class DraftQueue(DraftPlace):
         held = None if parsed is None else self._held().get(parsed[0])
         if parsed is None or held is None:
             return super().find(name)
-        make = partial(HeldFile, self.context, self, held.source, parsed[0])
+        make = partial(HeldMessageFile, self.context, self, held.source, parsed[0])
         return self.enter(name, make, b"held %s" % "::".join(held.source).encode(errors="replace"))
 
     def own(self) -> Sequence[bytes]:
@@ -493,7 +493,7 @@ def held_message(context: MountContext, source: QueuePath, message_id: int) -> M
     return next((message for message in found if message is not None), None)
 
 
-class HeldFile(Node):
+class HeldMessageFile(Node):
     """A message that a transaction takes out of its queue. `rm` gives it back."""
 
     __slots__ = ("_id", "_of", "_source")

@@ -14,7 +14,7 @@ from journalfs.engine.tail import UNLIMITED, Tail, TailWay
 from journalfs.errors import JournalfsError
 from journalfs.format.record_types import RecordKind
 from journalfs.ids import RecordId, TxId
-from journalfs.journal.record_log import Position
+from journalfs.journal.upkept import Position
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter
 from tests.journal.model import Change, Model, Transaction

@@ -15,7 +15,7 @@ from journalfs.engine.committer import IN_VAIN_MIN, LEFT_OUT_MAX
 from journalfs.errors import NoSpace, ReadOnlyStore, RecordRefused, RecordTooLarge, WriteFailed
 from journalfs.ids import FileId, RecordId, TxId
 from journalfs.journal.pool import FilePool, encode_header
-from journalfs.journal.record_log import Position
+from journalfs.journal.upkept import Position
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter
 from journalfs.limits import INLINE_FLUSH_NS_MAX, JOURNAL_HEADER_BYTES

@@ -34,7 +34,7 @@ from journalfs.format.bindings import (
 )
 from journalfs.format.record_types import BindingType
 from journalfs.ids import RecordId, TxId
-from journalfs.journal.record_log import Position
+from journalfs.journal.upkept import Position
 from journalfs.selector import compile_selector
 from journalfs.store.core import Core
 from journalfs.store.settings import PAUSED, ROUTING_TYPES, queue_settings, settings_in_force

@@ -7,7 +7,7 @@ from contextlib import ExitStack, asynccontextmanager
 
 from journalfs.errors import JournalfsError
 from journalfs.ids import TxId
-from journalfs.journal.record_log import Position
+from journalfs.journal.upkept import Position
 from journalfs.store.write.long_changes import Paced, Transaction
 from journalfs.store.write.paging import PageTransaction, Paging
 from journalfs.store.write.removing import Removing

@@ -16,7 +16,7 @@ from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.format.xid import read_xid
 from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
-from journalfs.journal.record_log import Position
+from journalfs.journal.upkept import Position
 from journalfs.large.writing import BodyStore
 from journalfs.store.core import Core
 from journalfs.store.transactions import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from journalfs.bindings.model import Queue
 from journalfs.errors import HeldByReaders, NotEmpty
-from journalfs.journal.record_log import Position
+from journalfs.journal.upkept import Position
 from journalfs.store.api import QueuePath
 from journalfs.store.core import Core
 from journalfs.store.queues import StoreQueue

@@ -25,14 +25,14 @@ from journalfs.errors import HeldByReaders, TooManyConsumers
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, PageNumber, QueueId, RecordId
-from journalfs.journal.record_log import Position
+from journalfs.journal.upkept import Position
 from journalfs.limits import SUPPLY_MESSAGES_MAX, WHOLE_LINE_BYTES_MAX
 from journalfs.store.api import ByteSource
 from journalfs.store.content import NOT_AS_MEASURED, OVERTAKEN, QueueContent, Why, attempts_max
 from journalfs.store.core import Core
 from journalfs.store.envelope import envelope_decoder
 from journalfs.store.filters import Filter
-from journalfs.store.following import Arrivals, Follower, line_of, place_run
+from journalfs.store.following import ArrivedMessages, Follower, line_of, place_run
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import Place, Run
 from journalfs.store.views import QueueView
@@ -60,7 +60,7 @@ class Supply:
     def __init__(self, content: QueueContent, selected: Filter | None) -> None:
         self._content = content
         self._selected = selected
-        self._arrivals = Arrivals(content)
+        self._arrivals = ArrivedMessages(content)
         self._window: deque[Place] = deque()
         self._last_priority = 0
         self._version: object = None

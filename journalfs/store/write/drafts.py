@@ -30,7 +30,7 @@ from journalfs.format.record_bodies import encode_xid
 from journalfs.format.record_types import MessageType
 from journalfs.format.xid import xid_of
 from journalfs.ids import MessageId
-from journalfs.journal.record_log import Position
+from journalfs.journal.upkept import Position
 from journalfs.store.api import Patience, QueuePath, Send
 from journalfs.store.core import Core
 from journalfs.store.queues import StoreQueue

@@ -20,7 +20,7 @@ from journalfs.errors import JournalfsError, RecordTooLarge
 from journalfs.format import core_message
 from journalfs.format.properties import Code
 from journalfs.ids import MessageId, QueueId, TxId
-from journalfs.journal.record_log import Position
+from journalfs.journal.upkept import Position
 from journalfs.store.content import QueueContent, Why, may_be_dropped
 from journalfs.store.core import Core
 from journalfs.store.outgoing import Outgoing, known_routing_type
@@ -30,7 +30,7 @@ from journalfs.store.stored_runs import stored_messages
 from journalfs.store.write.address_rules import AddressRules
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.publishing import Publishing
-from journalfs.store.write.removing import Chosen, Paged, Removing
+from journalfs.store.write.removing import Chosen, PagedMessage, Removing
 from journalfs.store.write.routing import Routed, Routing
 
 
@@ -41,7 +41,7 @@ class _Leaving:
     content: QueueContent
     messages: array[int] = field(default_factory=lambda: array("q"))
     """Ids of those in the journal."""
-    paged: list[Paged] = field(default_factory=list)
+    paged: list[PagedMessage] = field(default_factory=list)
     copies: dict[str, list[tuple[MessageId, Routed]]] = field(default_factory=dict)
     """By the address that they are sent to."""
     dropped: Counter[str] = field(default_factory=Counter)
@@ -55,7 +55,7 @@ class _Leaving:
 class _Origin:
     """A message that was chosen, and read."""
 
-    chosen: MessageId | Paged
+    chosen: MessageId | PagedMessage
     message_id: MessageId
     message: Outgoing
     address: str
@@ -93,7 +93,7 @@ class Forwarding:
         self._bringing = bringing
         self._make_queue = make_queue
         self._settled = settled
-        self._kept: set[tuple[QueueId, MessageId | Paged]] = set()
+        self._kept: set[tuple[QueueId, MessageId | PagedMessage]] = set()
         """Messages that could not be read, and were told of."""
         self._told: set[tuple[QueueId, Why]] = set()
         """Queues of which something stays, and was told of."""
@@ -157,7 +157,7 @@ class Forwarding:
 
     def _origins(self, queue: StoreQueue, chosen: Chosen) -> Iterator[_Origin]:
         """The chosen messages that are there and can be read whole; the others stay."""
-        entries: list[tuple[MessageId | Paged, Run | None]]
+        entries: list[tuple[MessageId | PagedMessage, Run | None]]
         entries = [(message_id, queue.message_run(message_id)) for message_id in chosen.messages()]
         entries += [(one, PageRun(one.number, array("I", [one.index]))) for one in chosen.paged_messages()]
         for entry, run in entries:
@@ -170,12 +170,14 @@ class Forwarding:
                 continue
             yield _Origin(entry, message_id, message, message.sent_to or queue.model.address)
 
-    def _keep(self, queue: StoreQueue, entry: MessageId | Paged, error: Exception) -> None:
+    def _keep(self, queue: StoreQueue, entry: MessageId | PagedMessage, error: Exception) -> None:
         """Say once that a message stays where it is."""
         known = (queue.content.queue_id, entry)
         if known not in self._kept:
             self._kept.add(known)
-            which = f"page {entry.number}, message {entry.index}" if isinstance(entry, Paged) else entry
+            which = (
+                f"page {entry.number}, message {entry.index}" if isinstance(entry, PagedMessage) else entry
+            )
             text = f"{queue.model.address}::{queue.name}: {which} stays here, though it should go: {error}"
             self._core.events.add("not-forwarded", text)
 
@@ -190,7 +192,7 @@ class Forwarding:
             if not (routed and routed.queues) and not may_be_dropped(self._core, ruling, why):
                 self._tell_kept(queue, to, why)
                 continue
-            if isinstance(origin.chosen, Paged):
+            if isinstance(origin.chosen, PagedMessage):
                 leaving.paged.append(origin.chosen)
             else:
                 leaving.messages.append(origin.chosen)

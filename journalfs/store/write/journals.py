@@ -17,8 +17,8 @@ from journalfs.format.record_types import BindingType
 from journalfs.ids import RecordId, TxId
 from journalfs.journal.kept_damage import KeptDamage
 from journalfs.journal.opening import LeftOff
-from journalfs.journal.record_log import Position
 from journalfs.journal.retention import Retention
+from journalfs.journal.upkept import Position
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter
 

@@ -16,7 +16,7 @@ from journalfs.errors import JournalfsError
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, QueueId, RecordId, TxId
-from journalfs.journal.record_log import Position
+from journalfs.journal.upkept import Position
 from journalfs.large.writing import BodyStore
 from journalfs.limits import ROUTED_PIECE_MESSAGES
 from journalfs.store.content import QueueContent
@@ -26,7 +26,7 @@ from journalfs.store.write.change import Change, Changes
 from journalfs.store.write.copies import Copies, Restored, run_of
 from journalfs.store.write.idle import Uses
 from journalfs.store.write.long_changes import Paced, Transaction, pieces
-from journalfs.store.write.paged import Paged as PagedStore
+from journalfs.store.write.paged import Paged
 from journalfs.store.write.removals import Noted, always
 from journalfs.store.write.removing import Chosen, Removing
 from journalfs.store.write.routing import Routed
@@ -84,7 +84,7 @@ class Leaving:
         store: LeftStore,
         removing: Removing,
         sending: Sending,
-        paged: PagedStore,
+        paged: Paged,
         *,
         paced: Paced,
         changes: Changes,

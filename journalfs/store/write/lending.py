@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from journalfs.clock import SystemClock
 from journalfs.engine.tail import FLUSH, FULL, STAGE, UNFIT, UNLIMITED, Tail, TailWay
 from journalfs.errors import JournalfsError
-from journalfs.journal.record_log import Position
+from journalfs.journal.upkept import Position
 from journalfs.store.api import LentEnd
 from journalfs.store.core import Core
 from journalfs.store.memory import Held, each_at_most

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from journalfs.engine.waiting import REST
 from journalfs.ids import TxId
-from journalfs.journal.record_log import Position
+from journalfs.journal.upkept import Position
 from journalfs.limits import PIECE_NS, PIECE_RECORDS, PIECES_IN_FLIGHT_MAX
 from journalfs.store.write.journals import Journals
 

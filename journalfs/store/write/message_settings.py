@@ -6,7 +6,7 @@ from journalfs.errors import NoSuchName, SettingRefused
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, QueueId, RecordId
-from journalfs.journal.record_log import Position
+from journalfs.journal.upkept import Position
 from journalfs.journal.writer import JournalWriter
 from journalfs.store.content import QueueContent
 from journalfs.store.message import HEADER_PREFIX

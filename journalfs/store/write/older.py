@@ -60,7 +60,7 @@ from journalfs.older.reading import (
 from journalfs.store.api import QueuePath
 from journalfs.store.core import Core
 from journalfs.store.journals import message_journal
-from journalfs.store.locks import WHOLE, HeldFile, take
+from journalfs.store.locks import WHOLE, LockedFile, take
 from journalfs.store.node_lock import NodeLock, describe_process
 from journalfs.store.outgoing import CoreMessage, Outgoing
 from journalfs.store.write.elsewhere import AcquiringElsewhere, ElsewhereStore
@@ -182,7 +182,7 @@ def refused_properties(entries: tuple[Property, ...]) -> str | None:
     return None
 
 
-def _locked(source: Source) -> Iterator[HeldFile]:
+def _locked(source: Source) -> Iterator[LockedFile]:
     """Releases from 5.1 on lock a file of their own, and all the control file of the logs."""
     control = log_folder(source) / "data-control"
     for path in (source.root / "lock", *([control] if door.exists(control) else [])):

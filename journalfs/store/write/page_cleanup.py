@@ -27,7 +27,7 @@ from journalfs.format import record_bodies
 from journalfs.format.page_folder import INVALID_SUFFIX
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
-from journalfs.journal.record_log import Position
+from journalfs.journal.upkept import Position
 from journalfs.large.writing import BodyStore
 from journalfs.paging.address import PagedAddress, PageSummary
 from journalfs.paging.cursors import PageOfQueue

@@ -25,7 +25,7 @@ from journalfs.format.page_folder import ADDRESS_FILE_NAME
 from journalfs.format.page_record import NO_TRANSACTION, page_record
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, PageNumber, RecordId, TxId
-from journalfs.journal.record_log import Position
+from journalfs.journal.upkept import Position
 from journalfs.limits import PAGE_BYTES_STAGED_MAX, PAGE_FILE_BYTES_MAX, PAGE_PIECE_BYTES
 from journalfs.paging.address import PagedAddress
 from journalfs.paging.writer import PageEnd, PageWriter, Pile

@@ -17,7 +17,7 @@ from journalfs.engine.buffers import MappedFile
 from journalfs.engine.waiting import offload
 from journalfs.errors import BadEnvelope, SystemFailure
 from journalfs.ids import TxId
-from journalfs.journal.record_log import Position
+from journalfs.journal.upkept import Position
 from journalfs.limits import (
     COPY_CHUNK_BYTES,
     FRAMED_PIECE_MESSAGES,

@@ -21,7 +21,7 @@ from journalfs.errors import JournalfsError, SystemFailure, WriteFailed
 from journalfs.format import primitives, record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, QueueId, RecordId, TxId
-from journalfs.journal.record_log import Position
+from journalfs.journal.upkept import Position
 from journalfs.journal.writer import JournalWriter
 from journalfs.large.writing import BodyStore, NewBody
 from journalfs.limits import COPY_CHUNK_BYTES, HISTORY_EVENT_BYTES, TEXT_BATCHES_KEPT_MAX

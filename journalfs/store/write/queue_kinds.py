@@ -27,7 +27,7 @@ from journalfs.bindings.model import BindingsState, Queue
 from journalfs.errors import JournalfsError, LastValueRefused
 from journalfs.format import core_message
 from journalfs.ids import MessageId, QueueId, TxId
-from journalfs.journal.record_log import Position
+from journalfs.journal.upkept import Position
 from journalfs.store.content import QueueContent
 from journalfs.store.core import Core
 from journalfs.store.outgoing import Outgoing

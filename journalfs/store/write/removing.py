@@ -24,7 +24,7 @@ from journalfs.errors import HeldByReaders, JournalfsError, RecordRefused
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
-from journalfs.journal.record_log import Position
+from journalfs.journal.upkept import Position
 from journalfs.large.writing import BodyStore
 from journalfs.store.content import QueueContent
 from journalfs.store.core import Core
@@ -111,7 +111,7 @@ Emptied: TypeAlias = Callable[[QueueContent, PageNumber, "array[int]"], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Paged:
+class PagedMessage:
     """One message in a page."""
 
     number: PageNumber
@@ -151,8 +151,8 @@ class Chosen:
         """Those of the journal."""
         return (MessageId(one) for claim in self.claims for one in claim.ids)
 
-    def paged_messages(self) -> Iterator[Paged]:
-        return (Paged(one.number, index) for one in self.paged for index in one.claim.ids)
+    def paged_messages(self) -> Iterator[PagedMessage]:
+        return (PagedMessage(one.number, index) for one in self.paged for index in one.claim.ids)
 
     def only(self) -> MessageId | None:
         """The message, if it is a single one of the journal."""
@@ -314,7 +314,9 @@ class Removing:
             await transaction.after(len(positions))
         await transaction.after(1)
 
-    def stage_few_in(self, tx: TxId, content: QueueContent, ids: array[int], paged: Iterable[Paged]) -> None:
+    def stage_few_in(
+        self, tx: TxId, content: QueueContent, ids: array[int], paged: Iterable[PagedMessage]
+    ) -> None:
         """The same of a few messages, at once."""
         consumed: Counter[int] = Counter()
         self._stage_references_in(tx, content, ids)

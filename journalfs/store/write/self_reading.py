@@ -18,7 +18,7 @@ from journalfs.engine.waiting import Slices, Turn, unbroken
 from journalfs.errors import JournalfsError, OutOfResources, StoreAway
 from journalfs.ids import FileId
 from journalfs.journal.loader import JournalLoader, PollResult
-from journalfs.journal.record_log import Position
+from journalfs.journal.upkept import Position
 from journalfs.limits import CATCH_UP_BYTES_MIN, FOLDERS_AT_ONCE_MAX, NS_A_FOLDER
 from journalfs.store.core import Core
 from journalfs.store.missing import taken_away

@@ -19,7 +19,7 @@ from journalfs.engine.waiting import together, unbroken
 from journalfs.errors import JournalfsError, NoSuchName, SettingRefused, StoreAway
 from journalfs.ids import MessageId
 from journalfs.journal.loader import JournalLoader, PollResult
-from journalfs.journal.record_log import Position
+from journalfs.journal.upkept import Position
 from journalfs.large.flushed import FlushedFolder
 from journalfs.large.writing import BodyStore
 from journalfs.limits import FOLLOW_INTERVAL_S, SETTLED_OPERATIONS

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from journalfs.ids import MessageId
-from journalfs.journal.record_log import Position
+from journalfs.journal.upkept import Position
 from journalfs.store.write.publishing import Publishing
 from tests.differential.encode import record
 from tests.differential.encode_messages import core_header, nullable, page_record

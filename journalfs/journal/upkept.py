@@ -19,7 +19,7 @@ Position = NewType("Position", int)
 """How many records were staged, counted from when the journal was opened: later ones are greater."""
 
 
-class RecordLog(Protocol):
+class UpkeptJournal(Protocol):
     """See `journalfs.journal.writer.JournalWriter`."""
 
     backend: Backend
