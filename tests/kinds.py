@@ -26,6 +26,7 @@ QUICK = {
         "tests/writing/test_removing.py",
         "tests/writing/test_consuming_tools.py::test_each_message_is_worked_on_once",
         "tests/writing/test_consuming_tools.py::test_a_reader_that_is_killed",
+        "tests/model/test_reopening.py::test_a_kind_becomes_another[sqlite-before7-",
     ),
     MEMORY: ("tests/writing/test_undo.py",),
 }
