@@ -280,7 +280,7 @@ class HotWrites:
             except JournalfsError as error:
                 failure = self._failure = error
             self._settled += count
-            self._lib.jfs_front_settle(count, failure is not None)
+            self._lib.jfs_front_settle(count, 0 if failure is None else failure.errno)
             if failure is not None:
                 self._learn()
                 if self._lent.wanted:

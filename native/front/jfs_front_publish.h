@@ -60,8 +60,8 @@ jfs_front_lent *jfs_front_lent_of(void);
  * more when this returns, and all that was is known. May be called with the interpreter's lock. */
 void jfs_front_hold(void);
 
-/* Answer the first writes that wait, where Python flushed them. */
-void jfs_front_settle(uint32_t count, int failed);
+/* Answer the first writes that wait, where Python flushed them; with an errno, unless `error` is 0. */
+void jfs_front_settle(uint32_t count, int error);
 
 void jfs_front_publishes(jfs_front_file *file);
 void jfs_front_unpublishes(jfs_front_file *file);

@@ -89,7 +89,7 @@ static void answer_first(uint32_t count, int error) {
     front.epoch++; /* what was kept does not show it */
     for (uint32_t place = 0; place < count; place++) {
         const struct fuse_write_out out = {.size = waiting[place].bytes};
-        const answer found = {.error = error ? -EIO : 0, .bytes = error ? 0 : sizeof out, .content = (const void *)&out};
+        const answer found = {.error = -error, .bytes = error ? 0 : sizeof out, .content = (const void *)&out};
         front_write_answer(waiting[place].unique, &found);
         front.counts.write++;
     }
@@ -102,14 +102,14 @@ static void settle(void) {
     if (!waiting_count || front_lent.defers) return;
     const int error = front_lent.flush(front_lent.tail);
     for (uint32_t place = 0; place < waiting_count; place++) account(&waiting[place], error);
-    answer_first(waiting_count, error);
+    answer_first(waiting_count, error ? EIO : 0);
 }
 
-void jfs_front_settle(uint32_t count, int failed) {
+void jfs_front_settle(uint32_t count, int error) {
     pthread_mutex_lock(&front.device);
     if (count > waiting_count) count = waiting_count;
-    for (uint32_t place = 0; failed && place < count; place++) account(&waiting[place], 1);
-    answer_first(count, failed);
+    for (uint32_t place = 0; error && place < count; place++) account(&waiting[place], error);
+    answer_first(count, error);
     pthread_mutex_unlock(&front.device);
 }
 

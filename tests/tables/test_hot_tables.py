@@ -15,14 +15,18 @@ import pytest
 
 from tests.broker.polling import eventually
 from tests.mounting import MountedStore, mounted_for_writing
+from tests.store.writing.conftest import DISK_BYTES, small_disk
 from tests.tables.instances import instance_at
 from tests.tables.servers import Server
+
+__all__ = ["small_disk"]
 
 pytestmark = pytest.mark.mount
 
 WRITERS = 8
 LINES = 25
 NETWORK_TIMEOUT_MS = 1_000
+LEFT_BYTES = 1_000_000
 
 
 class Writers:
@@ -110,3 +114,28 @@ def test_a_database_that_hangs_is_told_and_nothing_else_waits(postgres: Server, 
         finally:
             postgres.signal(signal.SIGCONT)
         writers.check(mount)
+
+
+@pytest.mark.rule("S-247", "S-278")
+def test_a_database_that_is_full_is_told_as_python_tells_it(small_disk: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "instance"
+    folder.mkdir()
+    instance_at(folder, f"sqlite:///{small_disk}/store.db", network_timeout=NETWORK_TIMEOUT_MS)
+    with mounted_for_writing(folder, tmp_path / "mnt", "-o", "front=on") as mount:
+        (mount.path / "orders" / "orders").mkdir(parents=True)
+
+        descriptor = os.open(mount.path / "orders" / "in.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+        def write_on() -> None:
+            while True:
+                os.write(descriptor, b"x" * 3_000 + b"\n")
+
+        with suppress(OSError), (small_disk / "filler").open("wb", buffering=0) as filler:
+            while filler.tell() < DISK_BYTES - LEFT_BYTES:
+                filler.write(bytes(4096))
+        with pytest.raises(OSError, match="No space left"):
+            write_on()
+        (small_disk / "filler").unlink()
+        with suppress(OSError):  # told at the close, too
+            os.close(descriptor)
+        assert mount.control("status.json")["frontRequests"]["write"] > 1
