@@ -182,12 +182,23 @@ class Database:
         except SQLAlchemyError as error:
             raise self.failure(error, doing) from error
 
-    def insist(self, doing: str, work: Callable[[Connection, bool], None]) -> None:
-        """Commit what `work` does, waiting at most `jdbc-network-timeout` for a database that is away.
+    def deadline_s(self) -> float:
+        """Until when a database that is away is waited for."""
+        return time.monotonic() + self.settings.network_timeout_ms / 1000
+
+    def insist(
+        self, doing: str, work: Callable[[Connection, bool], None], ends_s: float | None = None
+    ) -> None:
+        """Commit what `work` does, waiting for a database that is away until `ends_s`, as a rule `deadline_s`.
         `work` is told whether it was tried before, and its COMMIT may have been done. Raises `StoreAway`, and
         `SystemFailure` where waiting is no use.
         """
-        deadline_s = time.monotonic() + self.settings.network_timeout_ms / 1000
+        deadline_s = self.deadline_s() if ends_s is None else ends_s
+        if time.monotonic() > deadline_s:
+            reason = (
+                f"{self.settings.shown}: cannot {doing}: no answer in {self.settings.network_timeout_ms} ms"
+            )
+            raise StoreAway(self.settings.shown, reason, system_errno=errno.EIO)
         again = False
         while True:
             try:
@@ -399,9 +410,10 @@ def most_connections(settings: DatabaseSettings) -> int | None:
 def _engine(settings: DatabaseSettings, *, makes: bool) -> Engine:
     try:
         url = sqlalchemy.make_url(settings.url)
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, ValueError) as error:
+        reason = "its port is no number" if isinstance(error, ValueError) else error
         raise SystemFailure(
-            f"{settings.shown}: no URL of a database: {error}", system_errno=errno.EINVAL
+            f"{settings.shown}: no URL of a database: {reason}", system_errno=errno.EINVAL
         ) from error
     if settings.user is not None:
         url = url.set(username=settings.user)

@@ -124,7 +124,7 @@ class TableLog:
         if not changes:
             return None
         asked.begin(changes.rows, changes.deleted, changes.ended)
-        return asked.fileno() if asked.is_ready else None
+        return asked.fileno() if asked.is_ready and asked.is_sent else None
 
     def look(self) -> bool | None:
         """Whether what was begun is durable. None: there is no answer yet. False: `commit` finds out."""
@@ -142,21 +142,24 @@ class TableLog:
         """Make a flush durable; where it was begun, that goes on. Raises `LeaseLost`, `SystemFailure`, and
         `StoreAway`, upon which the same is to be given again.
         """
-        asked = self._one_statement
+        asked, ends_s = self._one_statement, self.database.deadline_s()
         if asked is not None and not asked.is_ready and self._under_way is None:
             asked.connect(lambda connection: self._refuse_older(connection, _Changes([], [], [])))
-        is_asked = asked is not None and (asked.under_way or self.begin(records) is not None)
-        if asked is not None and is_asked and self._is_committed(asked.wait()):
-            return
+        if asked is not None and not asked.under_way:
+            self.begin(records)
+        if asked is not None and asked.under_way:
+            ends_s = min(ends_s, asked.ends_s)
+            if self._is_committed(asked.wait(ends_s)):
+                return
         if self._under_way is None:
             self._under_way = self._changes(records)
         if changes := self._under_way:
             again, self._is_in_doubt = self._is_in_doubt, True
-            self._insist(changes, again=again)
+            self._insist(changes, ends_s, again=again)
             self._last = changes
         self._under_way, self._is_in_doubt = None, False
 
-    def _insist(self, changes: _Changes, *, again: bool) -> None:
+    def _insist(self, changes: _Changes, ends_s: float, *, again: bool) -> None:
         def work(connection: Connection, tried: bool) -> None:
             self.lease.was_away |= again or tried
             self._refuse_older(connection, changes)
@@ -165,7 +168,7 @@ class TableLog:
             if not ((again or tried) and self._is_there(connection, changes)):
                 self._apply(connection, changes)
 
-        self.database.insist(f"write to {self.table.name}", work)
+        self.database.insist(f"write to {self.table.name}", work, ends_s)
 
     def put(self, connection: Connection, records: Iterable[StagedRecord]) -> None:
         """The same within a transaction that somebody else commits."""

@@ -102,7 +102,10 @@ class OneStatement:
         """The `PGconn`, while there is a connection."""
         self._answers: list[Any] = []
         self.under_way = False
-        self._begun_s = 0.0
+        self.is_sent = False
+        """All of what is under way; else the server takes it as somebody waits."""
+        self.ends_s = 0.0
+        """Until when an answer to that is waited for."""
 
     @property
     def is_ready(self) -> bool:
@@ -144,10 +147,10 @@ class OneStatement:
                 array = _bytes_array if kind == "bytea" else _numbers_array
                 values.append(array([row[name] for row in rows]))
         values += [_numbers_array(ids) for ids in (deleted, ended) if ids]
-        self._answers, self.under_way, self._begun_s = [], True, time.monotonic()
+        self._answers, self.under_way, self.ends_s = [], True, self._database.deadline_s()
         try:
             self._server.send_query_prepared(shape.name.encode(), values, (_BINARY,) * len(values), _BINARY)
-            self._server.flush()
+            self._send()
         except self._error:
             self._disconnect()
 
@@ -156,7 +159,7 @@ class OneStatement:
         if self._server is None:
             return self._ended(Answer.UNKNOWN)
         try:
-            self._server.flush()
+            self._send()
             self._server.consume_input()
             # The last answer comes once it is committed.
             while not self._server.is_busy():
@@ -169,15 +172,17 @@ class OneStatement:
             return self._ended(Answer.UNKNOWN)
         return None
 
-    def wait(self) -> Answer:
-        """What became of it, at most `jdbc-network-timeout` after it began."""
-        ends_s = self._begun_s + self._database.settings.network_timeout_ms / 1000
+    def wait(self, ends_s: float) -> Answer:
+        """What became of it, waiting until `ends_s` at the longest."""
         while (answer := self.look()) is None:
             waiting = select.poll()
-            waiting.register(self.fileno(), select.POLLIN)
+            waiting.register(self.fileno(), select.POLLIN | (0 if self.is_sent else select.POLLOUT))
             if not waiting.poll(max(ends_s - time.monotonic(), 0) * 1000) and time.monotonic() >= ends_s:
                 self._disconnect()
         return answer
+
+    def _send(self) -> None:
+        self.is_sent = self._server.flush() == 0
 
     def _judged(self) -> Answer:
         if [one.status for one in self._answers] != [_TUPLES]:

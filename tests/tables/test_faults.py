@@ -117,6 +117,48 @@ BODY_BYTES = 100_000
 CONTENT = "during".encode("utf-16-le")
 
 
+LINES = 1_000
+PROMPT_S_MAX = 15
+"""Less than `jdbc-network-timeout` is."""
+
+
+def test_a_flush_that_no_socket_takes_at_once_is_sent_on(postgres: Server, tmp_path: Path) -> None:
+    url = postgres.make("prompt").replace("127.0.0.1", "") + f"?host={postgres.folder}"
+
+    async def work(store: WritingStore) -> None:
+        await make(store, "orders")
+        for _ in range(2):  # the first has no connection yet
+            began_s = time.monotonic()
+            await publish(store, "orders", None, "in.txt", (b"x" * 1_000 + b"\n") * LINES)
+            assert time.monotonic() - began_s < PROMPT_S_MAX
+        assert len(bodies(store)) == 2 * LINES
+
+    write_in(Path(url), work)
+
+
+@pytest.mark.long
+@pytest.mark.rule("S-224")
+def test_a_database_that_hangs_is_waited_for_only_once(postgres: Server, tmp_path: Path) -> None:
+    timeout_s = 3 * SLACK_S
+    folder = instance_at(tmp_path / "broker", postgres.make("hung"), network_timeout=int(timeout_s * 1000))
+
+    async def work(store: WritingStore) -> None:
+        await make(store, "orders")
+        await publish(store, "orders", None, "in.txt", b"before\n")
+        postgres.signal(signal.SIGSTOP)
+        try:
+            began_s = time.monotonic()
+            with pytest.raises(StoreAway):
+                await publish(store, "orders", None, "in.txt", b"during\n")
+            assert time.monotonic() - began_s < timeout_s + SLACK_S
+        finally:
+            postgres.signal(signal.SIGCONT)
+        await healed(store)
+        assert bodies(store) == ["before", "during"]
+
+    write_in(folder, work)
+
+
 @pytest.mark.rule("S-224", "S-247")
 @pytest.mark.parametrize("silently", [False, pytest.param(True, marks=LONG)])
 @pytest.mark.parametrize("loses", [Loses.THE_ANSWER, pytest.param(Loses.THE_QUESTION, marks=LONG)])
