@@ -44,8 +44,11 @@ _SERVER: Final = re.compile(r"/+([\w.-]+:\d+/.*)$", re.DOTALL)
 
 _TWO_SLASHES: Final = r"\1//"
 _USER_WORDS: Final = ("user", "username")
+_LOGIN_WORDS: Final = frozenset({*_USER_WORDS, "password"})
 _KEPT_WORDS: Final = frozenset({"host", "unix_socket", "charset", "sslmode", "service_name"})
-"""Parameters of a URL that drivers of Python know too; others are of Java drivers."""
+"""Parameters of a URL that drivers of Python know too; others are of Java drivers. What names PostgreSQL
+without `jdbc:` has those of the Python driver.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,10 @@ class DatabaseSettings:
         """What people may see: without a password."""
         if self.dialect == DERBY:
             return re.sub(r"(;\w*[pP]assword=)[^;]*", r"\1***", str(self.jdbc_url))
-        return re.sub(r"//([^:/@]*):[^@/]*@", r"//\1@", self.url)
+        if self.dialect == "sqlite":
+            return self.url
+        # A password that somebody did not encode may have anything in it.
+        return re.sub(r"//([^:/@?]*)[:/][^?]*@", r"//\1@", self.url)
 
 
 class DatabaseStore(UnknownVersion):
@@ -186,7 +192,8 @@ def kept_text(text: str) -> str:
     found = re.match(r"(sqlite:)///(?!/)(.*)$|(jdbc:derby:)([^/;].*)$", text, re.DOTALL)
     if found is None:
         return text
-    return f"{found[1] or found[3]}{os.path.abspath(found[2] or found[4].removeprefix('directory:'))}"
+    scheme, place = (found[1], found[2]) if found[1] else (found[3], found[4].removeprefix("directory:"))
+    return f"{scheme}{os.path.abspath(place)}"
 
 
 def _translated(scheme: str, rest: str) -> str:
@@ -201,7 +208,8 @@ def _translated(scheme: str, rest: str) -> str:
     given = dict(parse_qsl(parameters, keep_blank_values=True))
     user = next((given[word] for word in _USER_WORDS if word in given), None)
     login = "" if user is None else quote(user, safe="") + _password(given.get("password")) + "@"
-    kept = {name: value for name, value in given.items() if name in _KEPT_WORDS}
+    known = _KEPT_WORDS if scheme.startswith("jdbc:") or not dialect.startswith("postgresql") else given
+    kept = {name: value for name, value in given.items() if name in known and name not in _LOGIN_WORDS}
     return f"{dialect}://{login}{place}" + (f"?{urlencode(kept)}" if kept else "")
 
 

@@ -189,7 +189,7 @@ class Database:
     def insist(
         self, doing: str, work: Callable[[Connection, bool], None], ends_s: float | None = None
     ) -> None:
-        """Commit what `work` does, waiting for a database that is away until `ends_s`, as a rule `deadline_s`.
+        """Commit what `work` does. A database that is away is waited for until `ends_s`, or `deadline_s`.
         `work` is told whether it was tried before, and its COMMIT may have been done. Raises `StoreAway`, and
         `SystemFailure` where waiting is no use.
         """

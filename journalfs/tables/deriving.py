@@ -14,7 +14,7 @@ from typing import Final
 from journalfs import door
 from journalfs.config.database import DatabaseSettings
 from journalfs.config.files import CONFIGURED_BY
-from journalfs.errors import SystemFailure
+from journalfs.errors import NotAStore, SystemFailure
 from journalfs.older.derived import DerivedStore
 from journalfs.older.reading import DATABASE, deriving, keep, make_derived
 from journalfs.tables.database import Database
@@ -27,6 +27,8 @@ class DerivedTables:
 
     def __init__(self, settings: DatabaseSettings, base: Path | None = None) -> None:
         """Raises `NotAStore`, `SystemFailure`, `DependencyMissing`."""
+        if settings.dialect == "sqlite" and not all(map(door.exists, settings.files)):
+            raise NotAStore(settings.shown, "there is no such file")  # which looking would make
         self._database = Database(settings)
         self._rewritten: str | None = None
         try:

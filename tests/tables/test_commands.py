@@ -68,6 +68,24 @@ def test_a_password_is_shown_nowhere(tmp_path: Path) -> None:
     assert "secret" not in done.stderr + done.stdout
 
 
+@pytest.mark.parametrize(
+    ("url", "reason", "exit_code"),
+    [
+        ("postgresql://me@127.0.0.1:port/none", "its port is no number", 2),
+        ("sqlite:///", "unable to open database file", 2),
+        ("sqlite:///none.db", "there is no such file", 3),
+    ],
+)
+def test_wrong_urls_are_told(
+    url: str, reason: str, exit_code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = journalfs("ls", url)
+    assert (done.returncode, done.stdout) == (exit_code, "")
+    assert reason in done.stderr
+    assert not (tmp_path / "none.db").exists()
+
+
 @pytest.mark.mount
 def test_settings_of_addresses_come_from_where_a_broker_has_them(tmp_path: Path) -> None:
     """An instance that never ran is made; its configuration holds; said by hand, for a URL as well."""

@@ -35,6 +35,8 @@ def said(folder: Path, inside: str) -> DatabaseSettings:
         ("postgresql://a:b@h:5/db", "postgresql+psycopg://a:b@h:5/db"),
         ("/somewhere/postgresql:/a@h/db", "postgresql+psycopg://a@h/db"),
         ("mariadb://h/db", "mysql+pymysql://h/db"),
+        ("postgresql://a@/db?port=5&password=b", "postgresql+psycopg://a@/db?port=5"),
+        ("postgresql://a:b@c/d@h/db", "postgresql+psycopg://a:b@c/d@h/db"),
         ("jdbc:postgresql://h:1/db?user=u&password=p%40&ssl=true", "postgresql+psycopg://u:p%40@h:1/db"),
         ("jdbc:mysql://h/db?user=u", "mysql+pymysql://u@h/db"),
         ("jdbc:sqlserver://h:1433;databaseName=x;user=u;password=p", "mssql+pyodbc://u:p@h:1433/x"),
@@ -48,7 +50,7 @@ def test_databases_are_named_by_urls(given: str, url: str) -> None:
     found = database_named(given)
     assert found is not None
     assert found.url == url
-    assert ":b@" not in found.shown
+    assert not any(part in found.shown for part in (":b@", "c/d"))
     assert ":p" not in found.shown.partition("//")[2].partition("@")[0]
 
 
