@@ -510,7 +510,8 @@ class DerivedStore:
 
     def damage(self, file: str, offset: int, length_bytes: int, kind: str, reason: str) -> None:
         """What could not be read, and where in the source."""
-        self.damaged.append(Damage(file, offset, length_bytes, kind, reason))
+        # What a table is called is a string of SQLAlchemy's own.
+        self.damaged.append(Damage(str(file), offset, length_bytes, kind, str(reason)))
 
     def refused(self, path: Path, root: Path, error: OSError) -> None:
         """The same of what could not be opened; `root` is the source's."""

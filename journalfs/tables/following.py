@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -26,6 +26,8 @@ CHUNK_IDS: Final = 2_048
 CHUNKS_PER_LOOK: Final = 16
 
 _ENDED: Final = frozenset({RecordKind.COMMIT})
+_ENDS: Final = frozenset({RecordKind.COMMIT, RecordKind.PREPARE})
+_USER_TYPE_MAX: Final = 0xFF
 _OF_TX: Final = frozenset({RecordKind.ADD_TX, RecordKind.UPDATE_TX, RecordKind.DELETE_TX, RecordKind.PREPARE})
 _TXS_AT_ONCE: Final = 500
 _LATE_FILES: Final = 100
@@ -33,6 +35,9 @@ _LATE_FILES: Final = 100
 _STEADY_LOOKS: Final = 100
 """A file that did not grow for so many looks is whole, unless its row is the newest."""
 _UNKNOWN: Final = -1
+
+ID_MAX: Final = 2**62
+"""Behind it there is room for what comes next."""
 
 Row = tuple[int, int, int, int, bytes, bytes]
 """Id, kind, transaction, user type, body, and what a PREPARE says."""
@@ -147,6 +152,35 @@ class RowSink(Protocol):
 
     def rolled_back(self, tx: int) -> None: ...
 
+    def refused(self, seq: int, reason: str) -> None:
+        """A row that no broker writes."""
+
+
+def _row(found: Sequence[Any]) -> Row:
+    """Raises ValueError that says what no broker writes: databases take more than records can be made of."""
+    record_id, kind, user_type = _number("id", found[0]), _number("recordtype", found[1]), found[3]
+    tx = _number("txid", found[2] or 0)
+    of_user = _number("userrecordtype", -1 if user_type is None else user_type)
+    if kind not in _ENDS and not 0 <= of_user <= _USER_TYPE_MAX:
+        raise ValueError(f"userrecordtype {of_user} is of no record")
+    return record_id, kind, tx, of_user, _content("record", found[4]), _content("txdata", found[5])
+
+
+def _number(column: str, value: Any) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{column} is no number") from None
+    if number > ID_MAX:
+        raise ValueError(f"{column} {number} is too large")
+    return number
+
+
+def _content(column: str, value: Any) -> bytes:
+    if isinstance(value, str | int | float):
+        raise ValueError(f"{column} is no content")
+    return bytes(value or b"")
+
 
 class FollowedJournal:
     """One journal's table."""
@@ -154,7 +188,7 @@ class FollowedJournal:
     def __init__(self, table: Table, sink: RowSink) -> None:
         self.table, self.known = table, KnownRows(table)
         self._sink = sink
-        self._last = 0, 0, 0
+        self._last: tuple[int, Any, Any] = 0, 0, 0
         """Sequence, id and type of the last row that was taken."""
         self._open: set[int] = set()
         self._more = False
@@ -185,14 +219,20 @@ class FollowedJournal:
         return count
 
     def _take(self, found: Any) -> None:
-        record_id, kind, tx, user_type = int(found[0]), int(found[1]), int(found[2] or 0), int(found[3])
-        row = record_id, kind, tx, user_type, bytes(found[4] or b""), bytes(found[5] or b"")
+        self._last = int(found[6]), found[0], found[3]
+        try:
+            row = _row(found)
+        except ValueError as error:
+            if isinstance(found[0], int) and found[0] > 0:
+                self.known.add(found[0])
+            self._sink.refused(self._last[0], str(error))
+            return
         self._sink.take(row, self.known)
+        _, kind, tx, *_ = row
         if kind in _OF_TX:
             self._open.add(tx)
         elif kind in _ENDED:
             self._open.discard(tx)
-        self._last = int(found[6]), record_id, user_type
 
     def look(self, connection: Connection, *, changed: bool) -> bool:
         """Take over what came and what went. False: there is more. Raises `RewrittenError`."""
@@ -215,8 +255,8 @@ class FollowedJournal:
             highest = connection.execute(select(func.max(c.seq))).scalar()
             last = connection.execute(select(c.seq, c.id, c.userrecordtype).where(c.seq == highest)).first()
             if last is None or last[0] < seq:
-                self._last = (0, 0, 0) if last is None else (int(last[0]), int(last[1]), int(last[2]))
-        elif [int(one) for one in found] != what:
+                self._last = (0, 0, 0) if last is None else (int(last[0]), last[1], last[2])
+        elif list(found) != what:
             raise RewrittenError(f"row {seq} of {self.table.name} is another one by now")
         numbered_again = select(c.seq).where(c.id > self.known.highest, c.seq <= self._last[0])
         if (again := connection.execute(numbered_again).scalar()) is not None:

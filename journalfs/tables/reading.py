@@ -11,7 +11,7 @@ from journalfs import door
 from journalfs.format.record_types import BindingType, MessageType, RecordKind
 from journalfs.older.derived import DerivedStore
 from journalfs.tables.database import Database
-from journalfs.tables.following import FollowedFiles, FollowedJournal, KnownRows, Row, texts_in
+from journalfs.tables.following import ID_MAX, FollowedFiles, FollowedJournal, KnownRows, Row, texts_in
 
 DIRECTORY: Final = "directory.txt"
 """Names the tables of pages."""
@@ -30,7 +30,10 @@ class TablesReading:
         """Fill a derived store. Raises `NotAStore` where the tables are not there, and `SystemFailure`."""
         self.database, self.out = database, out
         tables = database.tables
-        self._bindings, self._messages = _Bindings(out), _Messages(out, tables.messages.name)
+        self._bindings, self._messages = (
+            _Bindings(out, tables.bindings.name),
+            _Messages(out, tables.messages.name),
+        )
         self._journals = (
             FollowedJournal(tables.bindings, self._bindings),
             FollowedJournal(tables.messages, self._messages),
@@ -104,12 +107,20 @@ def numbers_in(database: Database, connection: Connection) -> set[str]:
     return set(filter(str.isdecimal, texts_in(content)))
 
 
-class _Bindings:
+class _Taking:
+    def __init__(self, out: DerivedStore, table: str) -> None:
+        self.out, self._table = out, table
+        self.id_max = 0
+
+    def refused(self, seq: int, reason: str) -> None:
+        self.out.damage(self._table, seq, 0, "unknown-record", f"row {seq}: {reason}")
+
+
+class _Bindings(_Taking):
     """They are few, so what is committed is worked out here."""
 
-    def __init__(self, out: DerivedStore) -> None:
-        self.out = out
-        self.id_max = 0
+    def __init__(self, out: DerivedStore, table: str) -> None:
+        super().__init__(out, table)
         self._open: defaultdict[int, list[tuple[int, int, bytes]]] = defaultdict(list)
 
     def take(self, row: Row, known: KnownRows) -> None:
@@ -128,7 +139,7 @@ class _Bindings:
     def _put(self, record_id: int, user_type: int, body: bytes) -> None:
         if user_type == BindingType.ID_COUNTER and len(body) >= 8:
             # A broker goes on above what its last one promised.
-            self.id_max = max(self.id_max, int.from_bytes(body[:8], "big", signed=True))
+            self.id_max = max(self.id_max, min(int.from_bytes(body[:8], "big", signed=True), ID_MAX))
         self.out.binding(record_id, user_type, body)
 
     def gone(self, record_id: int) -> None:
@@ -138,11 +149,7 @@ class _Bindings:
         self._open.pop(tx, None)
 
 
-class _Messages:
-    def __init__(self, out: DerivedStore, table: str) -> None:
-        self.out, self._table = out, table
-        self.id_max = 0
-
+class _Messages(_Taking):
     def take(self, row: Row, known: KnownRows) -> None:
         out = self.out
         record_id, kind, tx, user_type, body, extra = row

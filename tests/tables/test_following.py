@@ -171,6 +171,9 @@ class _Noted:
     def rolled_back(self, tx: int) -> None:
         self.undone.append(tx)
 
+    def refused(self, seq: int, reason: str) -> None:
+        raise AssertionError(seq, reason)
+
 
 class Table:
     """A journal's table, its writer, and who follows it."""

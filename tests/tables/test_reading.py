@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from journalfs.store import open_store
+from journalfs.store.write.store import WritingStore
+from tests.broker.writing import lines_in, publish, write_in
+from tests.cli.running import journalfs, objects
 from tests.exchange.test_printing import comparable, printed, theirs
 from tests.frozen import load_expected
 from tests.reference.compare import compare_store
+from tests.tables.test_writing import make
 from tests.truth.from_store import account
 
 
@@ -29,3 +37,44 @@ def test_tables_tell_what_the_broker_told(jdbc_store_anywhere: Path) -> None:
         store.close()
     assert compare_store(load_expected("jdbc"), actual) == []
     assert status["damage"] == 0
+
+
+FIRST = "WHERE seq = (SELECT min(seq) FROM messages)"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (f"UPDATE messages SET record = 'text' {FIRST}", "record is no content"),
+        (f"UPDATE messages SET record = 9999999999999 {FIRST}", "record is no content"),
+        (f"UPDATE messages SET id = 'text' {FIRST}", "id is no number"),
+        (f"UPDATE messages SET id = NULL {FIRST}", "id is no number"),
+        (f"UPDATE messages SET id = 9223372036854775807 {FIRST}", "id 9223372036854775807 is too large"),
+        (f"UPDATE messages SET txid = 9223372036854775807 {FIRST}", "txid 9223372036854775807 is too large"),
+        (f"UPDATE messages SET recordtype = NULL {FIRST}", "recordtype is no number"),
+        (f"UPDATE messages SET recordtype = 300 {FIRST}", "record type 300 is none of the journal's"),
+        (f"UPDATE messages SET userrecordtype = 256 {FIRST}", "userrecordtype 256 is of no record"),
+        (f"UPDATE messages SET userrecordtype = NULL {FIRST}", "userrecordtype -1 is of no record"),
+        ("INSERT INTO large_messages (filename) VALUES ('../../out.msg')", "cannot be the name of a file"),
+    ],
+)
+def test_rows_that_no_broker_writes_hide_no_others(change: str, reason: str, tmp_path: Path) -> None:
+    async def filled(store: WritingStore) -> None:
+        await make(store, "orders")
+        for word in (b"one", b"two"):
+            await publish(store, "orders", None, "in.txt", word + b"\n")
+
+    url = Path(f"sqlite:///{tmp_path}/orders.db")
+    write_in(url, filled)
+    with closing(sqlite3.connect(tmp_path / "orders.db")) as database, database:
+        database.execute(change)
+    assert objects("cat", url, "orders")[-1]["body"] == "two"
+    checked = journalfs("check", url)
+    assert checked.returncode == 5
+    assert reason in checked.stdout
+
+    async def goes_on(store: WritingStore) -> None:
+        await publish(store, "orders", None, "in.txt", b"three\n")
+        assert [line["body"] for line in lines_in(store, "orders")][-2:] == ["two", "three"]
+
+    write_in(url, goes_on)
