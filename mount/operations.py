@@ -344,7 +344,7 @@ class Operations(pyfuse3.Operations):
             if self.front is not None and isinstance(node, PartFile):
                 opened.in_front = True
                 self.front.opened(info.fh, flushes=not self._context.read_only)
-                if node.steady and node.selection is None:
+                if node.opens_alike():
                     self.front.keep()
             return info
         self._changes()

@@ -289,6 +289,11 @@ class View(Protocol):
 
     def open_part(self, part: Part) -> ByteSource: ...
 
+    def is_laid_out(self, part: Part) -> bool:
+        """Whether a part that was opened is opened again without looking at any file. A page, or a body in a
+        file of its own, may be gone meanwhile without anybody being told.
+        """
+
     def tails(self) -> Sequence[Part]:
         """What no part holds yet, as listed: `_tail-<...>.jsonl` becomes `part-<...>.jsonl`, which has all
         that it held when it was listed. An empty one where there is nothing else.

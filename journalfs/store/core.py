@@ -82,6 +82,10 @@ class LaidOut:
                 self._kept.move_to_end(key)
             return found
 
+    def __contains__(self, key: Hashable) -> bool:
+        with self._lock:
+            return key in self._kept
+
     def keep(self, key: Hashable, run: Run, segment: JournalSegment) -> None:
         """Bodies in files of their own are not kept: their space is free once they are deleted."""
         if segment.lines.has_large or len(run) > LINES_MAX:

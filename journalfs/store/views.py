@@ -326,6 +326,9 @@ class QueueView:
     def open_part(self, part: Part) -> ByteSource:
         return self._laid_out(part) or self._opened(lambda: self._sized(part), part)
 
+    def is_laid_out(self, part: Part) -> bool:
+        return self._content_of(part.name) in self.content.core.laid_out
+
     def _laid_out(self, part: Part) -> ByteSource | None:
         """As it was laid out for the reader before."""
         self._refresh()

@@ -183,6 +183,10 @@ class PartFile(LinesFile):
             given=self.permissions(),
         )
 
+    def opens_alike(self) -> bool:
+        """Whether it is opened again as it was, until something changes of which the store tells."""
+        return self.steady and self.selection is None and self._directory.view().is_laid_out(self._part)
+
     def open(self) -> OpenedFile:
         view = self._directory.view()
         part = view.part(self._part.name)

@@ -211,6 +211,9 @@ class FakeView:
     def open_part(self, part: Part) -> ByteSource:
         return FakeSource(self._lines(lambda number: number == part.number))
 
+    def is_laid_out(self, part: Part) -> bool:
+        return part in self.parts()
+
     def tails(self) -> Sequence[Part]:
         tail = self.tail(f"_tail-0001-{self._queue.slot}-{TAIL_NUMBER:010}.jsonl")
         return [tail] if tail.messages or not self.parts() else []

@@ -6,14 +6,14 @@ import mmap
 import os
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.kinds import first_is_quick
 from tests.mount.conftest import MountedFake, MountFake
-from tests.mounting import journalfs, mounted_for_writing
+from tests.mounting import MountedStore, journalfs, mounted, mounted_for_writing
 
 pytestmark = pytest.mark.mount
 
@@ -125,6 +125,30 @@ def test_a_part_is_opened_again_without_python(
     assert chaos != "0" or min(found["open"], found["release"]) > ROUNDS
     assert found["release"] > 0
     assert mounted.requests()["open"] >= ROUNDS * 8
+
+
+@pytest.mark.rule("S-276", "S-42")
+def test_what_lies_in_files_of_its_own_is_opened_by_python(
+    store_copy: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """A page or a body is gone without anybody being told, and who opens the part next gets what there is."""
+    store = store_copy("large-and-paged")
+
+    def shown(mount: MountedStore, queue: str, times: int = 1) -> tuple[list[bytes], int]:
+        """What is in its parts, and how often C opened one so far."""
+        parts = sorted((mount.path / queue / queue).glob("part-*.jsonl"))
+        content = [[part.read_bytes() for part in parts] for _ in range(times)][-1]
+        return content, mount.control("status.json").get("frontRequests", {}).get("open", 0)
+
+    with mounted(store, tmp_path / "mnt", "-o", "front=on") as hot:
+        assert shown(hot, "ledger", ROUNDS)[1] == 0
+        before, opens = shown(hot, "images", 5)
+        (store / "data/large-messages/28.msg").unlink()
+        found, opens = shown(hot, "images")
+        assert opens == 0 < shown(hot, "drained", ROUNDS)[1]
+    with mounted(store, tmp_path / "mnt", "-o", "front=off") as cold:
+        assert (found, 0) == shown(cold, "images")
+    assert found != before
 
 
 def test_answers_in_c_are_those_of_python(mount_fake: MountFake, monkeypatch: pytest.MonkeyPatch) -> None:
