@@ -162,6 +162,8 @@ class TableLog:
     def _insist(self, changes: _Changes, ends_s: float, *, again: bool) -> None:
         def work(connection: Connection, tried: bool) -> None:
             self.lease.was_away |= again or tried
+            if again and self._one_statement is not None:
+                self._one_statement.end_session(connection)
             self._refuse_older(connection, changes)
             self.lease.guard(connection)
             # The answer to a COMMIT may have been lost, and not what it did.

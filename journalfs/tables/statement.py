@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain, product
 from struct import pack
 from typing import Any, Final
 
-from sqlalchemy import Connection, Table
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import Connection, Table, text
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from journalfs.errors import SystemFailure
 from journalfs.tables.database import Database
@@ -78,6 +78,15 @@ class _Shape:
         return f"PREPARE {self.name}({types}) AS WITH {', '.join(parts)} SELECT count(*) FROM lease"
 
 
+_SESSION: Final = text(
+    "SELECT pid, backend_start::text AS began FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+)
+_END_SESSION: Final = text(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+    "WHERE pid = :pid AND backend_start = CAST(:began AS timestamptz)"
+)
+_A_MOMENT: Final = text("SELECT pg_stat_clear_snapshot(), pg_sleep(0.02)")
+_ENDED_LOOKS: Final = 20
 _SHAPES: Final = tuple(_Shape(*given) for given in product((False, True), repeat=3) if any(given))
 
 
@@ -100,6 +109,8 @@ class OneStatement:
         self._connection: Connection | None = None
         self._server: Any = None
         """The `PGconn`, while there is a connection."""
+        self._session: Mapping[str, Any] = {}
+        """The server's process that was asked last, and when it began."""
         self._answers: list[Any] = []
         self.under_way = False
         self.is_sent = False
@@ -124,6 +135,7 @@ class OneStatement:
             driver: Any = self._connection.connection.driver_connection
             driver.autocommit = True
             judge(self._connection)
+            self._session = dict(self._connection.execute(_SESSION).mappings().one())
             self._connection.rollback()
             asked = self._lease.ask_in_postgresql("$1")
             for shape in _SHAPES:
@@ -183,6 +195,18 @@ class OneStatement:
 
     def _send(self) -> None:
         self.is_sent = self._server.flush() == 0
+
+    def end_session(self, connection: Connection) -> None:
+        """What was asked is done, or never will be, once this returns: the server may have been held up, and
+        its answer only be late. Raises `OperationalError` while its process is still there.
+        """
+        self._disconnect()
+        for _ in range(_ENDED_LOOKS):
+            if connection.execute(_END_SESSION, self._session).first() is None:
+                return
+            connection.execute(_A_MOMENT)
+        reason = f"process {self._session['pid']} of the server has not ended what it was asked"
+        raise OperationalError(str(_END_SESSION), None, TimeoutError(reason))
 
     def _judged(self) -> Answer:
         if [one.status for one in self._answers] != [_TUPLES]:

@@ -327,6 +327,38 @@ def test_few_connections_are_enough(postgres: Server, tmp_path: Path, connection
     goes_on_after(folder, lambda: None, lambda: None, tells=None)
 
 
+def ended(pids: list[int]) -> bool:
+    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+@pytest.mark.rule("S-247")
+def test_what_was_only_late_is_not_done_twice(postgres: Server, tmp_path: Path) -> None:
+    """The one process of the server is held up that was asked: others answer meanwhile."""
+    database = Database(settings_of(postgres.make("late")))
+    asked = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'PREPARE flush%%messages%%'"
+    held: list[int] = []
+
+    def hold() -> None:
+        with database.begin("look for who is asked") as connection:
+            held.extend(connection.exec_driver_sql(asked).scalars())
+        for pid in held:
+            os.kill(pid, signal.SIGSTOP)
+
+    def let_go() -> None:
+        for pid in held:
+            os.kill(pid, signal.SIGCONT)
+
+    folder = instance_at(tmp_path, database.settings.url, network_timeout=NETWORK_TIMEOUT_MS)
+    goes_on_after(folder, hold, let_go, tells=errno.EIO)
+    assert held
+    eventually(lambda: ended(held), deadline_s=HEALED_S_MAX, what="nobody is asked any more")
+    assert words(shown(folder)["orders"]) == ["before", "during", "after"]
+    with database.begin("count rows") as connection:
+        c = database.tables.messages.c
+        rows = connection.execute(select(c.record).where(c.userrecordtype > 0)).scalars().all()
+    assert len([row for row in rows if CONTENT in bytes(row)]) == 1
+
+
 @pytest.mark.rule("S-224", "S-247")
 def test_what_is_made_while_the_database_is_away_is_made_once(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
