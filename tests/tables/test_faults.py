@@ -199,8 +199,7 @@ def test_what_a_commit_did_is_found_out(  # noqa: PLR0917 - each a parameter of 
             folder,
             lambda: proxy.lose(loses, near, silently=silently),
             lambda: None,
-            # What is one statement is asked for again by another connection in time.
-            tells=errno.EIO if silently and (what, kind) != ("line", "postgresql") else None,
+            tells=errno.EIO if silently else None,
             more_bytes=BODY_BYTES if what == "body" else 0,
         )
         assert proxy.has_lost()
