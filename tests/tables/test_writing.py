@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from sqlalchemy import inspect, select
 
-from journalfs.errors import SystemFailure
+from journalfs.errors import NotAStore
 from journalfs.store import open_store
 from journalfs.store.write.store import WritingStore
 from journalfs.tables.database import Database
@@ -242,7 +242,7 @@ def test_a_restart_of_the_database_is_waited_for(
 
 @pytest.mark.rule("S-220")
 def test_what_is_no_store_is_said(empty_database: Callable[[str], str], tmp_path: Path) -> None:
-    with pytest.raises(Exception, match="no table messages in this database"):
+    with pytest.raises(NotAStore, match="no table messages in this database"):
         open_store(empty_database("postgresql"))
-    with pytest.raises(SystemFailure, match=r"cannot read the store: unable to open database file"):
+    with pytest.raises(NotAStore, match=r"no/such\.db: there is no such file"):
         open_store(f"sqlite:///{tmp_path}/no/such.db")
