@@ -487,8 +487,12 @@ class Committer:
         """
         flushes = 0
         while self.failure is None or self.suspended:
-            if self.suspended and not self._leading:
-                await self._until_resumed()
+            if self.suspended:
+                if self._leading:
+                    # Who leads is about to be told, and nothing else would wake this.
+                    await trio.sleep(timeout_ns / 1e9)
+                else:
+                    await self._until_resumed()
                 continue
             since = staged_since_ns()
             if since is None:
