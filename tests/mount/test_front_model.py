@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -33,8 +32,6 @@ REFUTED = {
     "TAKING_BACK": ("WITHOUT_CLOSER", STALE),
 }
 """Rules, each with the clients that are left out and a part of what SPIN says where it is taken away."""
-
-pytestmark = pytest.mark.skipif(shutil.which("spin") is None, reason="spin is not installed")
 
 
 def searched(folder: Path, *defines: str, safety: bool = True) -> str:
