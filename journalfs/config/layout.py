@@ -93,6 +93,19 @@ class StoreLayout:
     without_own: StoreLayout | None = None
     """Where all would be if journalfs.toml said nothing; None: there is no such file."""
 
+    def below(self, root: Path) -> StoreLayout:
+        """The same store with all of its directories below another root, and without a history."""
+        return replace(
+            self,
+            root=root,
+            journal_dir=root / "journal",
+            bindings_dir=root / "bindings",
+            paging_dir=root / "paging",
+            large_dir=root / "large-messages",
+            node_manager_lock_dir=root / "journal",
+            retention_dir=None,
+        )
+
     @property
     def places(self) -> tuple[Path, ...]:
         """All directories that there are, or may be."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from journalfs.engine._native import ffi, lib
-from journalfs.engine.buffers import MappedFile, struct_list
+from journalfs.engine.buffers import MappedFile, struct_list, u32_pointer
 from journalfs.engine.lines import LineBatch, Measure, line_prefix, measure_of, uninitialized
 from journalfs.engine.message_batch import TextBatch
 from journalfs.engine.stage import NO_ROOM
@@ -222,26 +222,10 @@ def scan_page(file: MappedFile, start: int = 0, *, first: int = 0) -> PageScan:
 
 def page_listing(scan: PageScan, indexes: array[int]) -> Listing:
     """What a directory listing shows of these records, by column."""
-    count = len(indexes)
-    found = Listing(
-        array("q", bytes(8 * count)),
-        array("Q", bytes(8 * count)),
-        array("q", bytes(8 * count)),
-        array("B", bytes(count)),
+    count, numbers = len(indexes), u32_pointer(indexes)
+    return Listing.filled(
+        count, lambda columns: lib.jfs_page_listing(scan.pointer, numbers, count, columns), "listing a page"
     )
-    if count:
-        columns = ffi.new("jfs_listing *")
-        # Held until the call is over: assigning to a struct's field keeps nothing alive.
-        held = [
-            ffi.from_buffer("int64_t[]", found.ids),
-            ffi.from_buffer("uint64_t[]", found.sizes),
-            ffi.from_buffer("int64_t[]", found.mtimes_ms),
-            ffi.from_buffer("uint8_t[]", found.suffixes),
-        ]
-        columns.ids, columns.sizes, columns.mtimes_ms, columns.suffixes = held
-        numbers = ffi.from_buffer("uint32_t[]", indexes)
-        check(lib.jfs_page_listing(scan.pointer, numbers, count, columns), "listing a page")
-    return found
 
 
 def page_schedules(scan: PageScan, indexes: array[int], *, now_ms: int) -> array[int]:

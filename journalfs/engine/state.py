@@ -384,26 +384,12 @@ class LiveState:
 
     def listing(self, refs: array[int]) -> Listing:
         """What a directory listing shows of each reference, by column."""
-        count = len(refs)
-        found = Listing(
-            array("q", bytes(8 * count)),
-            array("Q", bytes(8 * count)),
-            array("q", bytes(8 * count)),
-            array("B", bytes(count)),
+        count, numbers = len(refs), u32_pointer(refs)
+        return Listing.filled(
+            count,
+            lambda columns: lib.jfs_state_listing(self.pointer, numbers, count, columns),
+            "listing messages",
         )
-        if count == 0:
-            return found
-        columns = ffi.new("jfs_listing *")
-        # Held here until the call is over: assigning to a struct's field keeps nothing alive.
-        held = [
-            ffi.from_buffer("int64_t[]", found.ids),
-            ffi.from_buffer("uint64_t[]", found.sizes),
-            ffi.from_buffer("int64_t[]", found.mtimes_ms),
-            ffi.from_buffer("uint8_t[]", found.suffixes),
-        ]
-        columns.ids, columns.sizes, columns.mtimes_ms, columns.suffixes = held
-        check(lib.jfs_state_listing(self.pointer, u32_pointer(refs), count, columns), "listing messages")
-        return found
 
     def line_starts(
         self, refs: array[int], prefix_bytes: int, *, sealed: bool, now_ms: int = 0

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from struct import Struct
-from typing import Final, NamedTuple, overload
+from typing import Any, Final, NamedTuple, Self, overload
 
 import msgspec
+
+from journalfs.engine._native import ffi
+from journalfs.engine.status import check
 
 
 class QueueInfo(msgspec.Struct, frozen=True):
@@ -84,6 +87,28 @@ class Listing(msgspec.Struct, frozen=True):
     """Bytes of the message's own file."""
     mtimes_ms: array[int]
     suffixes: array[int]
+
+    @classmethod
+    def filled(cls, count: int, fill: Callable[[Any], int], doing: str) -> Self:
+        """Of `count` references. `fill` has a `jfs_listing` filled in; it is not called for none."""
+        found = cls(
+            array("q", bytes(8 * count)),
+            array("Q", bytes(8 * count)),
+            array("q", bytes(8 * count)),
+            array("B", bytes(count)),
+        )
+        if count:
+            columns = ffi.new("jfs_listing *")
+            # Held until the call is over: assigning to a struct's field keeps nothing alive.
+            held = [
+                ffi.from_buffer("int64_t[]", found.ids),
+                ffi.from_buffer("uint64_t[]", found.sizes),
+                ffi.from_buffer("int64_t[]", found.mtimes_ms),
+                ffi.from_buffer("uint8_t[]", found.suffixes),
+            ]
+            columns.ids, columns.sizes, columns.mtimes_ms, columns.suffixes = held
+            check(fill(columns), doing)
+        return found
 
 
 class PartInfo(msgspec.Struct, frozen=True):

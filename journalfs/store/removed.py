@@ -225,15 +225,8 @@ def open_removed(layout: StoreLayout, derived: Derived, clock: Clock, generation
     """
     place = derived.place
     layout = replace(
-        layout,
-        root=place,
+        layout.below(place),
         config=None,
-        journal_dir=place / "journal",
-        bindings_dir=place / "bindings",
-        paging_dir=place / "paging",
-        large_dir=place / "large-messages",
-        node_manager_lock_dir=place / "journal",
-        retention_dir=None,
         warnings=(),
         journal_prefix="activemq-data",
         journal_extension=JOURNAL_EXTENSION,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
 import tempfile
@@ -63,17 +62,7 @@ from journalfs.store.write.undo import aside_of, sweep
 
 def temporary_layout(layout: StoreLayout) -> StoreLayout:
     """The same store in a new directory, all of it. Raises OSError."""
-    root = Path(os.path.realpath(tempfile.mkdtemp(prefix="journalfs-")))
-    return dataclasses.replace(
-        layout,
-        root=root,
-        journal_dir=root / "journal",
-        bindings_dir=root / "bindings",
-        paging_dir=root / "paging",
-        large_dir=root / "large-messages",
-        node_manager_lock_dir=root / "journal",
-        retention_dir=None,
-    )
+    return layout.below(Path(os.path.realpath(tempfile.mkdtemp(prefix="journalfs-"))))
 
 
 def temporary_settings(settings: JournalSettings) -> JournalSettings:
