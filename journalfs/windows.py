@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from journalfs.store.api import ByteSource
+    from journalfs.api import ByteSource
 
 WINDOW_BYTES: Final = 4 << 20
 """Read and written at once: large enough that the calls cost nothing, small enough to show progress."""

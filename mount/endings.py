@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import trio
 from pyfuse3 import FUSEError
 
-from journalfs.store.api import Delivery, QueuePath, WritableStore
+from journalfs.api import Delivery, QueuePath, WritableStore
 from journalfs_mount.errnos import Noted
 from journalfs_mount.limits import CLOSED_S
 from journalfs_mount.reader import Reader, Watched

@@ -11,8 +11,8 @@ from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from pyfuse3 import FUSEError
 
+from journalfs.api import Store
 from journalfs.errors import JournalfsError, OutOfResources, SystemFailure
-from journalfs.store.api import Store
 
 log = logging.getLogger("journalfs.mount")
 

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from journalfs.store.api import WritableStore
+    from journalfs.api import WritableStore
     from journalfs_mount.hot_writes import HotWrites, OpenFiles
 
 WINDOW_BYTES: Final = 65_536

@@ -15,9 +15,9 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import trio
 
+from journalfs.api import LinesWay, WritableStore
 from journalfs.errors import JournalfsError
 from journalfs.ids import Inode
-from journalfs.store.api import LinesWay, WritableStore
 
 WAYS_MAX: Final = 32
 """Places that lines are published to in C at a time: each is looked at whenever the end is lent anew."""

@@ -29,7 +29,7 @@ from journalfs_mount.options import MountOptions
 from journalfs_mount.waiting import SignalsNoted, answer_of
 
 if TYPE_CHECKING:
-    from journalfs.store.api import Store
+    from journalfs.api import Store
 
 log = logging.getLogger("journalfs.mount")
 

@@ -14,9 +14,9 @@ from typing import Final
 import pyfuse3
 import trio
 
+from journalfs.api import REST, Store
 from journalfs.clock import Clock, SystemClock
 from journalfs.errors import JournalfsError, MountFailed, SystemFailure
-from journalfs.store.api import REST, Store
 from journalfs.store_owner import as_started
 from journalfs_mount.fastwait import FastWait, FastWaitUnavailableError, fuse_descriptors
 from journalfs_mount.front import Front, FrontUnavailableError

@@ -7,9 +7,9 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from journalfs.api import Store
 from journalfs.config.files import CONFIG_VARIABLE
 from journalfs.errors import OlderStore
-from journalfs.store.api import Store
 from journalfs.store_owner import adopt_stores
 from journalfs_mount.options import MountOptions
 

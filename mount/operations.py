@@ -37,8 +37,8 @@ from pyfuse3 import (
     XAttrNameT,
 )
 
+from journalfs.api import REMOVER, Bytes
 from journalfs.errors import BadEnvelope
-from journalfs.store.api import REMOVER, Bytes
 from journalfs_mount.callers import EndingCaller
 from journalfs_mount.errnos import Refused, gone, guarded, refuse
 from journalfs_mount.finders import Finders

@@ -14,7 +14,7 @@ from typing import Final
 from pyfuse3 import EntryAttributes, InodeT, ModeT
 
 from journalfs import store_owner
-from journalfs.store.api import Permissions
+from journalfs.api import Permissions
 from journalfs_mount.options import MountOptions
 
 BLOCK_BYTES: Final = 512

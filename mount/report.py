@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
+from journalfs.api import Bytes, VirtualDirectory, VirtualFile
 from journalfs.clock import Clock
 from journalfs.showing import shown, shown_in
-from journalfs.store.api import Bytes, VirtualDirectory, VirtualFile
 from journalfs_mount.front import Front
 from journalfs_mount.limits import REFUSALS_MAX
 from journalfs_mount.shares import Shares

@@ -36,7 +36,7 @@ from journalfs.config.layout import plan_store
 from journalfs.damage import name_of
 from journalfs.errors import Damaged, DamagedBackup, NoSuchName, SystemFailure, WrongCall
 from journalfs.journal.file_gaps import DeletedFiles
-from journalfs.store.missing import missing_ranges
+from journalfs.live.missing import missing_ranges
 
 ATTEMPTS_MAX: Final = 5
 """A broker may take a journal file into use again while it is copied."""

@@ -22,8 +22,8 @@ from journalfs.errors import JournalfsError
 from journalfs.windows import WINDOW_BYTES
 
 if TYPE_CHECKING:
+    from journalfs.api import ByteSource, View
     from journalfs.selector import Selector
-    from journalfs.store.api import ByteSource, View
 
 
 @click.command(epilog="Example: journalfs cat /var/lib/artemis/data orders::billing | jq .body")
@@ -69,7 +69,7 @@ def _opened(queue: View) -> ByteSource:
 
 def _write_accepted(source: ByteSource, selector: Selector) -> None:
     """Copy the lines that a selector accepts, decoding of each only what the selector reads."""
-    from journalfs.store.envelope import envelope_decoder  # noqa: PLC0415
+    from journalfs.message.envelope import envelope_decoder  # noqa: PLC0415
 
     decode, accepts, out = envelope_decoder(selector.keys), selector.accepts, sys.stdout.buffer
     try:

@@ -23,7 +23,7 @@ from journalfs.errors import WrongCall
 from journalfs.windows import windows
 
 if TYPE_CHECKING:
-    from journalfs.store.api import Address, ByteSource, Queue, Store, VirtualDirectory, VirtualFile
+    from journalfs.api import Address, ByteSource, Queue, Store, VirtualDirectory, VirtualFile
 
 SEPARATOR = "::"
 """Between address and queue, as the broker writes fully qualified queue names."""

@@ -10,7 +10,7 @@ import click
 from journalfs.cli.common import json_option, store_argument, write_json, write_table
 
 if TYPE_CHECKING:
-    from journalfs.store.compacting import Compacted
+    from journalfs.store.write.compacting import Compacted
 
 
 @click.command(epilog="Example: journalfs compact --dry-run /var/lib/artemis/data")
@@ -54,7 +54,7 @@ def _compact(path: Path, discards: bool, shrinks: bool) -> list[Compacted]:
     import trio  # noqa: PLC0415 - these take longer than the help text
 
     from journalfs.journal.kept_damage import discard_damage  # noqa: PLC0415
-    from journalfs.store.compacting import compact_store  # noqa: PLC0415
+    from journalfs.store.write.compacting import compact_store  # noqa: PLC0415
     from journalfs.store.write.opening import open_alone  # noqa: PLC0415
 
     store = open_alone(path)
@@ -68,7 +68,7 @@ def _compact(path: Path, discards: bool, shrinks: bool) -> list[Compacted]:
 
 
 def _preview(path: Path, as_json: bool, shrinks: bool) -> None:
-    from journalfs.store.compacting import preview_store  # noqa: PLC0415
+    from journalfs.store.write.compacting import preview_store  # noqa: PLC0415
 
     found = preview_store(path, shrinks=shrinks)
     if as_json:

@@ -24,11 +24,11 @@ from journalfs.cli.common import (
 from journalfs.errors import NoOrigin, SystemFailure, WrongCall
 
 if TYPE_CHECKING:
+    from journalfs.api import QueuePath, Redriven
     from journalfs.ids import MessageId
-    from journalfs.store.api import QueuePath, Redriven
-    from journalfs.store.queues import StoreQueue
     from journalfs.store.store import JournalStore
     from journalfs.store.write.store import WritingStore
+    from journalfs.views.queues import StoreQueue
 
 _ALL: Final = ".all.jsonl"
 
@@ -94,7 +94,7 @@ def redrive(*, store: Path, queue: str | None, selector: str | None, dry_run: bo
 
 
 def _queues(store: JournalStore, target: str | None) -> list[StoreQueue]:
-    from journalfs.store.origins import takes_letters  # noqa: PLC0415 - as above
+    from journalfs.views.origins import takes_letters  # noqa: PLC0415 - as above
 
     if target is not None:
         return cast("list[StoreQueue]", find_queues(store, target))
@@ -127,8 +127,8 @@ def _outcome(queue: StoreQueue, redriven: Redriven) -> Outcome:
 def _planned(path: Path, target: str | None, selector: str | None) -> list[Outcome]:
     import trio  # noqa: PLC0415 - as above
 
-    from journalfs.store.write.redriving import Redriving  # noqa: PLC0415
-    from journalfs.store.write.routing import Routing  # noqa: PLC0415
+    from journalfs.broker.consume.redriving import Redriving  # noqa: PLC0415
+    from journalfs.change.routing import Routing  # noqa: PLC0415
 
     async def plan(store: JournalStore) -> list[Outcome]:
         routing = Routing(store.core, lambda *_: False)

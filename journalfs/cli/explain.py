@@ -26,7 +26,7 @@ def explain(*, store: Path, file: str | None, as_json: bool, no_index: bool) -> 
     Live messages by queue with the age of the oldest, other live records, open transactions, deletes of what
     lies in earlier files; and whether compaction would free it. Nothing is changed.
     """
-    from journalfs.store.explaining import as_text  # noqa: PLC0415 - takes longer than the help text
+    from journalfs.live.explaining import as_text  # noqa: PLC0415 - takes longer than the help text
 
     with opened(store, index=not no_index) as found:
         facts = cast("JournalStore", found).core.explanations.facts()

@@ -23,7 +23,7 @@ from journalfs.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from journalfs.store.api import Listing, Store, View
+    from journalfs.api import Listing, Store, View
 
 QUEUE_COLUMNS = {
     "ADDRESS": "address",

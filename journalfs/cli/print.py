@@ -25,7 +25,7 @@ from journalfs.cli.common import (
 from journalfs.errors import EXIT_DAMAGED
 
 if TYPE_CHECKING:
-    from journalfs.store.api import ByteSource
+    from journalfs.api import ByteSource
 
 SECTIONS = ("bindings", "journal", "pages")
 RECORDS_SUFFIX = ".jsonl"
@@ -102,7 +102,7 @@ _SAFE_TEXTS = frozenset({"file", "kind", "userTypeName", "address", "queue", "pr
 def _write_safely(source: ByteSource) -> None:
     import msgspec  # noqa: PLC0415
 
-    from journalfs.store.envelope import decode_envelope  # noqa: PLC0415
+    from journalfs.message.envelope import decode_envelope  # noqa: PLC0415
 
     out, encode = sys.stdout.buffer, msgspec.json.Encoder().encode
     try:

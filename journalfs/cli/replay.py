@@ -22,7 +22,7 @@ from journalfs.cli.mounts import ask
 from journalfs.errors import WrongCall
 
 if TYPE_CHECKING:
-    from journalfs.store.api import QueuePath
+    from journalfs.api import QueuePath
     from journalfs.store.replaying import Asked, Replayed
     from journalfs.store.write.store import WritingStore
 

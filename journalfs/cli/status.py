@@ -23,7 +23,7 @@ from journalfs.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from journalfs.store.api import Store
+    from journalfs.api import Store
 
 
 @click.command(epilog="Example: journalfs status /var/lib/artemis/data orders::billing")

@@ -23,7 +23,7 @@ from journalfs.cli.mounts import mount_of
 from journalfs.errors import EXIT_OK, SystemFailure, WrongCall
 
 if TYPE_CHECKING:
-    from journalfs.store.api import QueuePath
+    from journalfs.api import QueuePath
     from journalfs.store.write.store import WritingStore
 
 READ_BYTES = 1 << 20

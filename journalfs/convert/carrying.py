@@ -45,8 +45,8 @@ from journalfs.older.reading import CURRENT, adapter_for, as_json, derived_from,
 from journalfs.older.writing_hornetq import HornetqStore
 from journalfs.sources import kind_of
 from journalfs.store import open_store
-from journalfs.store.compacting import compact_store
 from journalfs.store.locks import lock_holder
+from journalfs.store.write.compacting import compact_store
 from journalfs.store.write.opening import open_for_writing
 
 PROGRESS: Final = "unfinished.json"

@@ -16,9 +16,12 @@ from pathlib import Path
 from typing import Final, NamedTuple, cast
 
 from journalfs import door
+from journalfs.api import View
+from journalfs.broker.publish.envelope_message import read_envelope
 from journalfs.errors import BadEnvelope, DecodeError
 from journalfs.format.bindings import RoutingType
 from journalfs.format.core_message import split_message
+from journalfs.message.outgoing import CoreMessage
 from journalfs.older import openwire_out as out
 from journalfs.older.amq import PREPARE
 from journalfs.older.amq_data import DataLog, mark_unclosed
@@ -26,12 +29,9 @@ from journalfs.older.openwire import Destination, Transaction, XaTransaction
 from journalfs.older.openwire_core import HEADER_PREFIX, subscription_queue
 from journalfs.selector.identifiers import JMS_TO_BROKER
 from journalfs.store import open_store
-from journalfs.store.api import View
-from journalfs.store.envelope_message import read_envelope
-from journalfs.store.outgoing import CoreMessage
-from journalfs.store.queues import StoreQueue
 from journalfs.store.store import JournalStore
-from journalfs.store.transactions import StoredTransaction, prepared_transactions
+from journalfs.views.queues import StoreQueue
+from journalfs.views.transactions import StoredTransaction, prepared_transactions
 from journalfs.windows import windows
 
 # Durable subscriptions of ActiveMQ 5, and the queues that they are here.

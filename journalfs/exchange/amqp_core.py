@@ -16,9 +16,9 @@ from journalfs.format import primitives
 from journalfs.format.amqp_message import SectionCode, split_sections
 from journalfs.format.core_message import GROUP_ID, PROPERTY_PREFIX, ROUTING_TYPE, SCHEDULED, CoreType
 from journalfs.format.properties import Code, Property, PropertyValue, encode_properties, encode_stream_value
-from journalfs.store.envelope_amqp import amqp_value
-from journalfs.store.outgoing import CoreMessage, Outgoing, Properties
-from journalfs.store.outgoing_amqp import AmqpMessage
+from journalfs.message.envelope_amqp import amqp_value
+from journalfs.message.outgoing import CoreMessage, Outgoing, Properties
+from journalfs.message.outgoing_amqp import AmqpMessage
 
 ENCODINGS: Final = {"string": 5, "binary": 6, "map": 7, "list": 8}
 """`JMS_AMQP_ORIGINAL_ENCODING` of a value; 1 no body, 2 data, 3 sequence, 4 a null value, 0 any other."""

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from journalfs.api import Store, View
 from journalfs.exchange.outlines import Outline
 from journalfs.exchange.sorting import Record, in_order
 from journalfs.format.core_message import NOTES, annotation_of
-from journalfs.store.api import Store, View
-from journalfs.store.envelope import of_whole_characters
+from journalfs.message.envelope import of_whole_characters
 from journalfs.windows import windows
 
 if TYPE_CHECKING:
-    from journalfs.store.api import ByteSource
+    from journalfs.api import ByteSource
 
 
 # The lines of a file, of which one may be longer than memory.

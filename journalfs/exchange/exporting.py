@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+from journalfs.api import ByteSource
 from journalfs.exchange.journals import Told
 from journalfs.exchange.xml_out import XmlWriter
-from journalfs.store.api import ByteSource
-from journalfs.store.envelope import decode_envelope
-from journalfs.store.queues import StoreQueue
+from journalfs.live.stored_runs import each_place
+from journalfs.message.envelope import decode_envelope
 from journalfs.store.store import JournalStore
-from journalfs.store.stored_runs import each_place
+from journalfs.views.queues import StoreQueue
 from journalfs.windows import windows
 
 if TYPE_CHECKING:

@@ -217,7 +217,7 @@ def json_lines(file: BinaryIO, advance: Advance) -> Iterator[Line]:
 def _placed(lines: Iterable[bytes], name: str, advance: Advance) -> Iterator[Line]:
     import msgspec  # noqa: PLC0415 - takes longer than the help text
 
-    from journalfs.store.envelope import envelope_decoder  # noqa: PLC0415 - as above
+    from journalfs.message.envelope import envelope_decoder  # noqa: PLC0415 - as above
 
     class Head(msgspec.Struct):
         queue: str

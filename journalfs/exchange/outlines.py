@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from journalfs.windows import windows
 
 if TYPE_CHECKING:
-    from journalfs.store.api import ByteSource
+    from journalfs.api import ByteSource
 
 TEXT_BYTES_MAX: Final = 64 * 1024
 """Longer texts are left empty. Names have 255 characters, sentences about damage fewer."""

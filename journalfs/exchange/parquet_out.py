@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, BinaryIO, Final
 
 from journalfs.exchange.importing import parquet_module
-from journalfs.store.envelope import decode_envelope
+from journalfs.message.envelope import decode_envelope
 
 ROWS_AT_ONCE: Final = 8192
 _PLAIN: Final = (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from journalfs.errors import JournalfsError, SystemFailure
 
 if TYPE_CHECKING:
-    from journalfs.store.api import Publisher
+    from journalfs.api import Publisher
     from journalfs.store.write.store import WritingStore
 
 LINES_NAME = "import.jsonl"

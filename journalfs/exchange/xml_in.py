@@ -18,7 +18,7 @@ from journalfs.exchange.xml_out import NULL, PROPERTY_TYPES, TYPES
 from journalfs.format.bindings import RoutingType
 from journalfs.format.core_message import CoreType
 from journalfs.format.properties import Code, Property, PropertyValue
-from journalfs.store.outgoing import CoreMessage, Properties
+from journalfs.message.outgoing import CoreMessage, Properties
 
 PIECE_BYTES: Final = 1 << 20
 OLD_PREFIXES: Final = {"jms.queue.": RoutingType.ANYCAST, "jms.topic.": RoutingType.MULTICAST}

@@ -15,12 +15,12 @@ from journalfs.format.bindings import RoutingType
 from journalfs.format.core_message import CoreType
 from journalfs.format.primitives import broker_uuid
 from journalfs.format.properties import Code, Property, PropertyValue
+from journalfs.live.runs import Run
+from journalfs.live.stored_runs import each_stored
+from journalfs.message.outgoing import CoreMessage, Outgoing, pieces
 from journalfs.selector import values
-from journalfs.store.outgoing import CoreMessage, Outgoing, pieces
-from journalfs.store.queues import StoreQueue
-from journalfs.store.runs import Run
 from journalfs.store.store import JournalStore
-from journalfs.store.stored_runs import each_stored
+from journalfs.views.queues import StoreQueue
 
 MESSAGES_AT_ONCE: Final = 4096
 

@@ -24,7 +24,7 @@ from journalfs.inspect.record_bodies import check_section
 from journalfs.store.orphans import large_records
 
 if TYPE_CHECKING:
-    from journalfs.store.core import Core
+    from journalfs.live.core import Core
 
 _WINDOW_BYTES: Final = 1 << 20
 _SECTION_BYTES_MAX: Final = 16 << 20

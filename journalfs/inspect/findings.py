@@ -13,7 +13,7 @@ import msgspec
 from journalfs.damage import MISSING_FILE, name_of
 
 if TYPE_CHECKING:
-    from journalfs.store.core import Core
+    from journalfs.live.core import Core
 
 MESSAGE: Final = "message"
 """Kind of a message that cannot be read."""

@@ -32,8 +32,8 @@ from journalfs.inspect.scrub_memory import DIGEST_BYTES, Done, Memory, Remembere
 from journalfs.journal.anomalies import check_mapped, mismatch_damage
 from journalfs.journal.directory import JournalFile, read_directory
 from journalfs.journal.loader import DAMAGE_REASONS
-from journalfs.store.bindings import EXTENSION
-from journalfs.store.index_file import index_path, read_index
+from journalfs.live.bindings import EXTENSION
+from journalfs.live.index_file import index_path, read_index
 from journalfs.store.snapshot_folder import damage_of, folders, read_description
 
 NOTED_EVERY_NS: Final = 1_000_000_000

@@ -20,11 +20,11 @@ from journalfs.format.core_message import (
     ORIGINAL_MESSAGE_ID,
     ORIGINAL_QUEUE,
 )
+from journalfs.live.settings import settings_in_force
 from journalfs.pipeline.notes import ENVELOPE, with_notes
 from journalfs.pipeline.report import Table, bars, write_report
 from journalfs.pipeline.times import moment
 from journalfs.store import open_store
-from journalfs.store.settings import settings_in_force
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

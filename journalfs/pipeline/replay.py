@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from journalfs.change.duplicates import DuplicateIds
 from journalfs.config.layout import locate_store
 from journalfs.errors import InDoubt, NoRoute, StoreBusy, SystemFailure, WrongCall
 from journalfs.format.core_message import DUPLICATE_ID
@@ -42,7 +43,6 @@ from journalfs.spark.place import place_of, require_store
 from journalfs.spark.storage import literal
 from journalfs.spark.writer import target_of
 from journalfs.store import open_store
-from journalfs.store.write.duplicates import DuplicateIds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

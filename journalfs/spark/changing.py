@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 from journalfs.errors import NoRoute, NoSuchName, SystemFailure
 from journalfs.ids import MessageId
 from journalfs.limits import NAME_BYTES_MAX
+from journalfs.live.bindings import read_bindings
 from journalfs.sources import locate_readable
 from journalfs.spark.place import Place
-from journalfs.store.bindings import read_bindings
-from journalfs.store.message import SUFFIXES
 from journalfs.store.write.opening import change
+from journalfs.views.message import SUFFIXES
 
 if TYPE_CHECKING:
-    from journalfs.store.queues import StoreQueue
     from journalfs.store.write.store import WritingStore
+    from journalfs.views.queues import StoreQueue
 
 _MAKE: Final = "make one with mkdir in the directory of the address in a mount"
 MESSAGES: Final = ".messages"

@@ -13,16 +13,16 @@ from journalfs.engine.columns import Array, address_of, by_file, lines_array
 from journalfs.engine.state_batch import file_slots, large_positions
 from journalfs.errors import NoSuchName
 from journalfs.ids import PageNumber
+from journalfs.live.content import QueueContent
+from journalfs.live.runs import Run
 from journalfs.spark.pieces import PIECE_BYTES, Piece, Pieces, partitions, split, task_count
 from journalfs.spark.place import SEPARATOR
-from journalfs.store.content import QueueContent
-from journalfs.store.runs import Run
 
 if TYPE_CHECKING:
     from journalfs.spark.options import Options
     from journalfs.spark.place import Place
-    from journalfs.store.queues import StoreQueue
     from journalfs.store.store import JournalStore
+    from journalfs.views.queues import StoreQueue
 
 
 Choose = Callable[[Array], Array]

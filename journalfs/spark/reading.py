@@ -20,13 +20,13 @@ from journalfs.errors import Damaged, Gone, RecordTooLarge, StaleView, SystemFai
 from journalfs.format.journal_file import read_header
 from journalfs.large.directory import LargeDirectory
 from journalfs.limits import JOURNAL_HEADER_BYTES
+from journalfs.live.large_bodies import body_of
+from journalfs.message.envelope import decoder_for
 from journalfs.selector import Selector, compile_selector
 from journalfs.spark.arrow import Reading
 from journalfs.spark.filters import Condition
 from journalfs.spark.pieces import Piece, Pieces
 from journalfs.spark.schema import column_name
-from journalfs.store.envelope import decoder_for
-from journalfs.store.large_bodies import body_of
 
 ROWS_AT_ONCE: Final = 16_384
 LARGE_AT_ONCE: Final = 64

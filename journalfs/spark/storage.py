@@ -20,9 +20,9 @@ from journalfs.format.journal_file import (
 )
 from journalfs.journal.directory import effective_names, read_directory
 from journalfs.limits import CONTROL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES
+from journalfs.live.bindings import read_bindings
 from journalfs.sources import locate_readable
 from journalfs.spark.place import is_elsewhere, local_path, refuse_mount
-from journalfs.store.bindings import read_bindings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -35,8 +35,8 @@ from journalfs.store.node_lock import node_id_of
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from journalfs.store.queues import StoreQueue
     from journalfs.store.store import JournalStore
+    from journalfs.views.queues import StoreQueue
 
 
 # Positions of a stream: exactly which messages have been taken, in a few kilobytes.

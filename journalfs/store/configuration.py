@@ -11,7 +11,7 @@ from journalfs.config.again import files_of, read_again, stamp_of, taken_over
 from journalfs.config.broker_config import BrokerConfig
 from journalfs.config.core_settings import AT_ONCE, value_in_force
 from journalfs.errors import ConfigError, SystemFailure
-from journalfs.store.core import Core
+from journalfs.live.core import Core
 
 
 @dataclass(slots=True)

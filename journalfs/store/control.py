@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import quote, unquote
 
 from journalfs import door
+from journalfs.api import ByteSource, VirtualDirectory, VirtualFile
 from journalfs.damage import Damage, FileStamp
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.recordview import PageView, RecordView
@@ -21,15 +22,11 @@ from journalfs.format.page_folder import parse_page_name
 from journalfs.format.record_types import user_type_name
 from journalfs.journal.directory import DirectoryReader, JournalFile
 from journalfs.limits import DAMAGED_BYTES_SHOWN_MAX, NAME_BYTES_MAX, NAME_HASH_CHARS
-from journalfs.showing import path_of, printable, shown
-from journalfs.store.api import ByteSource, VirtualDirectory, VirtualFile
-from journalfs.store.bindings import EXTENSION as BINDINGS_EXTENSION
-from journalfs.store.explaining import LINES_SUFFIX, ExplainedJournal
-from journalfs.store.settings import broker_toml, settings_in_force
-from journalfs.store.sources import BytesSource, WindowSource
-from journalfs.store.transactions import transactions_directory
-from journalfs.store.views import SELECTIONS
-from journalfs.store.virtual import (
+from journalfs.live.bindings import EXTENSION as BINDINGS_EXTENSION
+from journalfs.live.explaining import LINES_SUFFIX, ExplainedJournal
+from journalfs.live.settings import broker_toml, settings_in_force
+from journalfs.live.sources import BytesSource, WindowSource
+from journalfs.live.virtual import (
     FixedDirectory,
     MadeDirectory,
     MadeFile,
@@ -38,13 +35,16 @@ from journalfs.store.virtual import (
     to_json,
     to_json_lines,
 )
+from journalfs.showing import path_of, printable, shown
+from journalfs.views.transactions import transactions_directory
+from journalfs.views.views import SELECTIONS
 
 if TYPE_CHECKING:
     from journalfs.large.directory import LargeFile
+    from journalfs.live.core import Core
     from journalfs.paging.address import PagedAddress
     from journalfs.paging.folders import PageFile
-    from journalfs.store.core import Core
-    from journalfs.store.queues import StoreAddress
+    from journalfs.views.queues import StoreAddress
 
 
 # The store's numbers as Prometheus text, under names that operators of brokers know.

@@ -13,6 +13,8 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from journalfs import door
+from journalfs.broker.queues.administering import new_address, new_queue
+from journalfs.change.journals import Journals, open_journals
 from journalfs.clock import Clock
 from journalfs.config.files import TOML_NAME
 from journalfs.config.in_force import SettingsInForce
@@ -27,7 +29,7 @@ from journalfs.format.bindings import RoutingType, encode_address_binding, encod
 from journalfs.format.record_types import BindingType
 from journalfs.ids import RecordId
 from journalfs.journal.writer import JournalWriter
-from journalfs.store.bindings import read_bindings
+from journalfs.live.bindings import read_bindings
 from journalfs.store.journals import (
     bindings_journal,
     make_backend,
@@ -36,8 +38,6 @@ from journalfs.store.journals import (
     message_journal,
 )
 from journalfs.store.node_lock import NodeLock
-from journalfs.store.write.administering import new_address, new_queue
-from journalfs.store.write.journals import Journals, open_journals
 
 
 @dataclass(frozen=True, slots=True)

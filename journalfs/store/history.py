@@ -43,19 +43,19 @@ from journalfs.journal.history import (
     list_history,
 )
 from journalfs.limits import LOST_QUEUES_SHOWN_MAX
-from journalfs.store.core import Core
-from journalfs.store.index import IndexDescription
-from journalfs.store.index_file import index_path, index_place, is_running, read_index, write_index
-from journalfs.store.lost_bindings import LostBindings
-from journalfs.store.message import StoreMessage
+from journalfs.live.core import Core
+from journalfs.live.index import IndexDescription
+from journalfs.live.index_file import index_path, index_place, is_running, read_index, write_index
+from journalfs.live.lost_bindings import LostBindings
+from journalfs.live.part_numbers import PartNumbers
+from journalfs.live.runs import Run
+from journalfs.live.sealed_parts import SealedParts
 from journalfs.store.opening import Opening
 from journalfs.store.outcomes import Ends, HistoryMessage
-from journalfs.store.part_numbers import PartNumbers
-from journalfs.store.queues import StoreQueue
-from journalfs.store.runs import Run
-from journalfs.store.sealed_parts import SealedParts
 from journalfs.store.store import JournalStore
 from journalfs.times import Range, named_range
+from journalfs.views.message import StoreMessage
+from journalfs.views.queues import StoreQueue
 
 VIEWS: Final = "history-views"
 INDEX: Final = "history"

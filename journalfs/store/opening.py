@@ -21,12 +21,10 @@ from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.opening import LeftOff
 from journalfs.large.directory import LargeDirectory
 from journalfs.large.inflated import InflatedBodies
-from journalfs.older import derived_from
-from journalfs.paging.address import PagedAddress
-from journalfs.store.bindings import BindingsReader
-from journalfs.store.core import Core
-from journalfs.store.events import Events
-from journalfs.store.index import (
+from journalfs.live.bindings import BindingsReader
+from journalfs.live.core import Core
+from journalfs.live.events import Events
+from journalfs.live.index import (
     FORMAT,
     IndexDescription,
     fits,
@@ -36,12 +34,14 @@ from journalfs.store.index import (
     page_summaries,
     plausible,
 )
-from journalfs.store.index_file import index_place, read_index
+from journalfs.live.index_file import index_place, read_index
+from journalfs.live.missing import lost_since, missing_file_ids, missing_pages
+from journalfs.live.page_parts import PageParts
+from journalfs.live.part_numbers import PartNumbers, numbers_path
+from journalfs.live.sealed_parts import SealedParts
+from journalfs.older import derived_from
+from journalfs.paging.address import PagedAddress
 from journalfs.store.locks import lock_holder
-from journalfs.store.missing import lost_since, missing_file_ids, missing_pages
-from journalfs.store.page_parts import PageParts
-from journalfs.store.part_numbers import PartNumbers, numbers_path
-from journalfs.store.sealed_parts import SealedParts
 from journalfs.store.store import RELOADS_MAX, JournalStore
 
 StoreT = TypeVar("StoreT", bound=JournalStore)

@@ -13,12 +13,12 @@ from journalfs.errors import DecodeError
 from journalfs.format.large_file import LargeFileKind
 from journalfs.format.record_types import MessageType
 from journalfs.large.directory import LargeFile
-from journalfs.store.missing import missing_directories
-from journalfs.store.stored_runs import origin_of_large
-from journalfs.store.undecided import adds_message
+from journalfs.live.missing import missing_directories
+from journalfs.live.stored_runs import origin_of_large
+from journalfs.live.undecided import adds_message
 
 if TYPE_CHECKING:
-    from journalfs.store.core import Core
+    from journalfs.live.core import Core
 
 
 class _Record(NamedTuple):

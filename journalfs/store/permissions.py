@@ -16,10 +16,10 @@ from typing import Final, TypeAlias
 import msgspec
 
 from journalfs import door
+from journalfs.api import OWNER_ALONE, Permissions
 from journalfs.engine.checksums import crc32c
 from journalfs.limits import PERMISSIONS_BYTES_MAX
-from journalfs.store.api import OWNER_ALONE, Permissions
-from journalfs.store.index_file import FOLDER
+from journalfs.live.index_file import FOLDER
 
 NAME: Final = "permissions"
 

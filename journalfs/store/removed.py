@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
 from journalfs import door
+from journalfs.api import QueuePath
 from journalfs.bindings.model import Queue
 from journalfs.clock import Clock, StoppedClock
 from journalfs.config.layout import JOURNAL_EXTENSION, StoreLayout
@@ -25,18 +26,17 @@ from journalfs.format.bindings import encode_queue_binding
 from journalfs.format.large_file import format_large_name
 from journalfs.format.record_types import BindingType, MessageType, RecordKind
 from journalfs.ids import MessageId, QueueId
+from journalfs.live.content import QueueContent
+from journalfs.live.index import IndexDescription
+from journalfs.live.part_numbers import PartNumbers
+from journalfs.live.runs import Run
+from journalfs.live.sealed_parts import SealedParts
 from journalfs.older.derived import DerivedStore, plain_queue
-from journalfs.store.api import QueuePath
-from journalfs.store.content import QueueContent
-from journalfs.store.index import IndexDescription
-from journalfs.store.message import HEADER_PREFIX, StoreMessage
 from journalfs.store.opening import Opening
-from journalfs.store.part_numbers import PartNumbers
-from journalfs.store.queues import StoreQueue
-from journalfs.store.runs import Run
-from journalfs.store.sealed_parts import SealedParts
 from journalfs.store.store import JournalStore
-from journalfs.store.views import MessageListing
+from journalfs.views.message import HEADER_PREFIX, StoreMessage
+from journalfs.views.queues import StoreQueue
+from journalfs.views.views import MessageListing
 
 _SHORTAGES: Final = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from journalfs.api import QueuePath
 from journalfs.engine import history
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.scan import Scan, scan_journal
@@ -23,11 +24,10 @@ from journalfs.engine.waiting import offload
 from journalfs.errors import NoSuchName
 from journalfs.journal.directory import JournalFile
 from journalfs.journal.history import Choice, HistoryFile, Kept
-from journalfs.store.api import QueuePath
 from journalfs.store.history import History, HistoryStore
-from journalfs.store.queues import StoreQueue
-from journalfs.store.views import QueueView
 from journalfs.times import Range
+from journalfs.views.queues import StoreQueue
+from journalfs.views.views import QueueView
 
 WINDOW_BYTES: Final = 32 << 20
 """Of files that are read, and published in one transaction, at a time; the next ones are opened meanwhile. At

@@ -18,11 +18,11 @@ from journalfs.engine.state import LiveState
 from journalfs.engine.waiting import Turn, offload
 from journalfs.errors import Damaged, JournalfsError, ReadOnlyStore, SystemFailure
 from journalfs.journal.loader import JournalLoader
-from journalfs.store.core import Core
-from journalfs.store.index import IndexDescription
+from journalfs.live.core import Core
+from journalfs.live.index import IndexDescription
+from journalfs.live.part_numbers import PartNumbers
+from journalfs.live.sealed_parts import SealedParts
 from journalfs.store.opening import Opening
-from journalfs.store.part_numbers import PartNumbers
-from journalfs.store.sealed_parts import SealedParts
 from journalfs.store.snapshot_folder import (
     DESCRIPTION,
     SNAPSHOTS,

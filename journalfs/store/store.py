@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 from journalfs import door
+from journalfs.api import ByteSource, History, Snapshots, Usage, VirtualDirectory
 from journalfs.bindings.model import Address as AddressModel
 from journalfs.bindings.model import BindingsState
 from journalfs.bindings.model import Queue as QueueModel
@@ -23,24 +24,23 @@ from journalfs.ids import FileId, QueueId
 from journalfs.journal.anomalies import references_to_unknown
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX
-from journalfs.store.api import ByteSource, History, Snapshots, Usage, VirtualDirectory
-from journalfs.store.bindings import BindingsReader, BindingsStamp
-from journalfs.store.changes import Changes
+from journalfs.live.bindings import BindingsReader, BindingsStamp
+from journalfs.live.changes import Changes
+from journalfs.live.content import QueueContent
+from journalfs.live.core import Core
+from journalfs.live.events import LoopLag
+from journalfs.live.index import IndexDescription, as_written, describe, describe_file
+from journalfs.live.index_file import write_index
+from journalfs.live.missing import lost_since
+from journalfs.live.page_parts import PAGE_PART_BASE, PageParts
+from journalfs.live.sealed_parts import JournalPart, PagePartOf, SealedPart, SealedParts
+from journalfs.live.undecided import messages_not_shown
 from journalfs.store.configuration import ConfigurationWatch
-from journalfs.store.content import QueueContent
-from journalfs.store.core import Core
-from journalfs.store.events import LoopLag
-from journalfs.store.index import IndexDescription, as_written, describe, describe_file
-from journalfs.store.index_file import write_index
 from journalfs.store.locks import lock_holder
-from journalfs.store.missing import lost_since
-from journalfs.store.page_parts import PAGE_PART_BASE, PageParts
 from journalfs.store.permissions import KeptPermissions
-from journalfs.store.queues import ByName, StoreAddress, StoreQueue
-from journalfs.store.sealed_parts import JournalPart, PagePartOf, SealedPart, SealedParts
-from journalfs.store.tails import Tails
-from journalfs.store.undecided import messages_not_shown
-from journalfs.store.views import SELECTIONS
+from journalfs.views.queues import ByName, StoreAddress, StoreQueue
+from journalfs.views.tails import Tails
+from journalfs.views.views import SELECTIONS
 
 if TYPE_CHECKING:
     from journalfs.sources import RecordSource
@@ -232,7 +232,7 @@ class JournalStore:
         return references_to_unknown(self.core.loader.state.anomalies(), self.core.queue_names())
 
     def prepared_sends(self) -> Iterator[tuple[str, ByteSource]]:
-        from journalfs.store.transactions import sent_lines  # noqa: PLC0415 - few commands ask
+        from journalfs.views.transactions import sent_lines  # noqa: PLC0415 - few commands ask
 
         return sent_lines(self.core)
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
+from journalfs.api import Address, Queue
 from journalfs.errors import NameRefused
-from journalfs.store.api import Address, Queue
 from journalfs_mount.errnos import gone
 from journalfs_mount.names import SETTINGS_NAME, STATUS_NAME, decode_name, encode_name
 from journalfs_mount.naming import find_named, new_name

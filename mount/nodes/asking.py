@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from pyfuse3 import EntryAttributes, SetattrFields
 
-from journalfs.store.api import OWNER_ALONE
+from journalfs.api import OWNER_ALONE
 from journalfs_mount.nodes.base import MountContext, Node, OpenedFile
 from journalfs_mount.report import TextSource, json_text
 

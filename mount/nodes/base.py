@@ -16,8 +16,7 @@ from weakref import WeakValueDictionary
 import trio
 from pyfuse3 import EntryAttributes, FileNameT, ReaddirToken, SetattrFields, readdir_reply
 
-from journalfs.ids import Inode, MessageId
-from journalfs.store.api import (
+from journalfs.api import (
     Bytes,
     ByteSource,
     KeptPermissions,
@@ -29,6 +28,7 @@ from journalfs.store.api import (
     Store,
     WritableStore,
 )
+from journalfs.ids import Inode, MessageId
 from journalfs_mount.believed import Believed, Caching, caching_for
 from journalfs_mount.detached import Detachment
 from journalfs_mount.endings import Endings

@@ -14,8 +14,8 @@ from functools import partial
 from typing import ClassVar
 from urllib.parse import unquote
 
+from journalfs.api import History, Snapshot
 from journalfs.errors import JournalfsError, WrongCall
-from journalfs.store.api import History, Snapshot
 from journalfs_mount.errnos import Refused
 from journalfs_mount.names import REPLAY_NAME
 from journalfs_mount.nodes.asking import AnsweringFile

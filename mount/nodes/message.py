@@ -8,8 +8,8 @@ from typing import Final
 
 from pyfuse3 import EntryAttributes, FileNameT, FUSEError, ReaddirToken, readdir_reply
 
+from journalfs.api import Listing, Message, Permissions, QueuePath, View
 from journalfs.ids import Inode, MessageId
-from journalfs.store.api import Listing, Message, Permissions, QueuePath, View
 from journalfs_mount.errnos import gone, no_such_name
 from journalfs_mount.inodes import message_inode, message_of
 from journalfs_mount.names import MESSAGES_DIRECTORY, encode_name, parse_message_name

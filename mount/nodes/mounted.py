@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
-from journalfs.store.api import VirtualDirectory, VirtualFile
+from journalfs.api import VirtualDirectory, VirtualFile
 from journalfs_mount.names import (
     HISTORY_DIRECTORY,
     REMOVED_DIRECTORY,

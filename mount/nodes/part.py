@@ -10,8 +10,8 @@ from typing import ClassVar, Final
 
 from pyfuse3 import EntryAttributes, FUSEError, SetattrFields
 
+from journalfs.api import Bytes, ByteSource, Part, View
 from journalfs.ids import MessageId
-from journalfs.store.api import Bytes, ByteSource, Part, View
 from journalfs_mount.errnos import COMES_BACK, Refused, gone, refuse
 from journalfs_mount.names import ALL_NAME, TAIL_NAME
 from journalfs_mount.nodes.base import Directory, MountContext, Node, OpenedFile, Selection, move_messages

@@ -10,8 +10,8 @@ from typing import Final
 from pyfuse3 import EntryAttributes, SetattrFields
 
 from journalfs import door
+from journalfs.api import Permissions
 from journalfs.errors import JournalfsError
-from journalfs.store.api import Permissions
 from journalfs_mount.errnos import COMES_BACK, Refused
 from journalfs_mount.hot_writes import MadeFile
 from journalfs_mount.interruptions import CALLING, RenamersPatience

@@ -19,9 +19,9 @@ from functools import partial
 from typing import ClassVar, Final
 from urllib.parse import unquote_to_bytes
 
+from journalfs.api import Origins, Part, Queue, QueuePath, View
 from journalfs.errors import NameRefused, SelectorError
 from journalfs.ids import MessageId
-from journalfs.store.api import Origins, Part, Queue, QueuePath, View
 from journalfs_mount.errnos import refuse
 from journalfs_mount.names import (
     ALL_NAME,

@@ -12,8 +12,8 @@ from typing import ClassVar, Final
 
 from pyfuse3 import EntryAttributes
 
+from journalfs.api import OWNER_ALONE, Removed
 from journalfs.errors import JournalfsError
-from journalfs.store.api import OWNER_ALONE, Removed
 from journalfs_mount.errnos import Refused
 from journalfs_mount.names import CONTROL_DIRECTORY, STATUS_NAME, UNDO_NAME
 from journalfs_mount.nodes.asking import AnsweringFile

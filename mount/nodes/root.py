@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
-from journalfs.store.api import OWNER_ALONE, Address, Permissions
+from journalfs.api import OWNER_ALONE, Address, Permissions
 from journalfs_mount.inodes import ROOT
 from journalfs_mount.names import CONTROL_DIRECTORY, encode_name
 from journalfs_mount.naming import find_named, new_name

@@ -13,8 +13,8 @@ from typing import ClassVar
 
 from pyfuse3 import EntryAttributes
 
+from journalfs.api import Snapshot, Snapshots
 from journalfs.errors import JournalfsError
-from journalfs.store.api import Snapshot, Snapshots
 from journalfs_mount.believed import SELDOM_S
 from journalfs_mount.errnos import Refused, gone
 from journalfs_mount.names import STATUS_NAME, encode_name

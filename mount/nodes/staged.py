@@ -21,8 +21,8 @@ import trio
 from pyfuse3 import EntryAttributes, SetattrFields
 
 from journalfs import door
+from journalfs.api import Bytes, Permissions
 from journalfs.ids import Inode
-from journalfs.store.api import Bytes, Permissions
 from journalfs_mount.errnos import Refused, gone, refuse
 from journalfs_mount.inodes import node_key
 from journalfs_mount.nodes.base import Directory, Entry, MountContext, Node, OpenedFile

@@ -19,7 +19,7 @@ from typing import Protocol
 import trio
 from pyfuse3 import EntryAttributes
 
-from journalfs.store.api import Bytes, ByteSource, Consumer, Delivery, Follower
+from journalfs.api import Bytes, ByteSource, Consumer, Delivery, Follower
 from journalfs_mount.callers import Writer, lineage
 from journalfs_mount.endings import Ending
 from journalfs_mount.errnos import Refused, refuse

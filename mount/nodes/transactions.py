@@ -19,9 +19,7 @@ from typing import ClassVar, Final
 from pyfuse3 import EntryAttributes
 
 from journalfs import door
-from journalfs.errors import BadEnvelope, NoSuchName, WrongCall
-from journalfs.ids import MessageId
-from journalfs.store.api import (
+from journalfs.api import (
     Draft,
     HeldInDraft,
     Message,
@@ -31,6 +29,8 @@ from journalfs.store.api import (
     VirtualDirectory,
     VirtualFile,
 )
+from journalfs.errors import BadEnvelope, NoSuchName, WrongCall
+from journalfs.ids import MessageId
 from journalfs_mount.errnos import Refused, gone, no_such_name, refuse
 from journalfs_mount.interruptions import RenamersPatience
 from journalfs_mount.names import (

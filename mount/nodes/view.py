@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from journalfs.store.api import Part, Queue, QueuePath, View
+from journalfs.api import Part, Queue, QueuePath, View
 from journalfs_mount.names import format_part_name, parse_part_name
 from journalfs_mount.nodes.base import Directory, MountContext, Selection
 

@@ -9,7 +9,7 @@ from typing import ClassVar, TypeGuard
 
 from pyfuse3 import EntryAttributes
 
-from journalfs.store.api import SlowFile, VirtualDirectory, VirtualFile
+from journalfs.api import SlowFile, VirtualDirectory, VirtualFile
 from journalfs_mount.errnos import gone
 from journalfs_mount.nodes.base import Directory, Entry, MountContext, Node, OpenedFile
 

@@ -13,8 +13,8 @@ from typing import Final
 import trio
 from pyfuse3 import EntryAttributes, FUSEError, SetattrFields
 
+from journalfs.api import Publisher, nothing_follows
 from journalfs.errors import JournalfsError
-from journalfs.store.api import Publisher, nothing_follows
 from journalfs_mount.callers import Writer, is_open
 from journalfs_mount.errnos import Refused, refuse
 from journalfs_mount.hot_writes import HotFile, MadeFile

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from journalfs.ids import MessageId
-from journalfs.store.queues import StoreQueue
 from journalfs.store.write.store import WritingStore
+from journalfs.views.queues import StoreQueue
 from tests.broker.client import CoreClient
 from tests.broker.sent import TEXT
 from tests.broker.shell import QueuePath

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from journalfs.ids import MessageId
-from journalfs.store.queues import StoreQueue
 from journalfs.store.write.store import WritingStore
+from journalfs.views.queues import StoreQueue
 from tests.broker.lives import COMES_AND_GOES, MOVED_TO, PLAIN, QUEUES, SENT_TO, Life
 from tests.broker.sent import FAR_MS
 from tests.broker.shell import QueuePath

@@ -16,7 +16,7 @@ import pytest
 
 from journalfs.config.setting_names import ADDRESS_SETTINGS, BY_JSON_KEY
 from journalfs.errors import JournalfsError
-from journalfs.store.settings import settings_in_force
+from journalfs.live.settings import settings_in_force
 from journalfs.store.write.store import WritingStore
 from tests.broker.client import ClientError, CoreClient
 from tests.broker.test_interop import new_instance

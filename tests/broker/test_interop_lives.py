@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from journalfs.store.queues import StoreQueue
 from journalfs.store.write.store import WritingStore
+from journalfs.views.queues import StoreQueue
 from tests.broker.client import CoreClient
 from tests.broker.instance import COMPACTED, Broker
 from tests.broker.lives import OF_A_BROKER, Life, Shown, had_by, shown_by, stale

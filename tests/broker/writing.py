@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from journalfs.store.queues import StoreQueue
 from journalfs.store.write.opening import change
 from journalfs.store.write.store import WritingStore
+from journalfs.views.queues import StoreQueue
 from tests.broker.amqp_client import browse_by_amqp
 from tests.broker.client import ClientError, CoreClient
 from tests.broker.instance import TOLD_TO_STOP, Broker

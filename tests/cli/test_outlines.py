@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from journalfs import windows
 from journalfs.cli.common import whole_lines
 from journalfs.exchange.outlines import TEXT_BYTES_MAX, Outline, outlined_lines
-from journalfs.store.sources import BytesSource
+from journalfs.live.sources import BytesSource
 from journalfs.windows import WINDOW_BYTES
 from tests.cli.running import journalfs
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from journalfs.broker.queues.administering import QUEUE_NO_EFFECT, QUEUE_SETTINGS
 from journalfs.config.core_settings import CORE_BY_NAME, CORE_SETTINGS, ConfiguredValue, value_in_force
 from journalfs.config.setting_names import ADDRESS_SETTINGS, BY_NAME, NO_EFFECT, SettingDefinition
 from journalfs.ids import QueueId
-from journalfs.store.lost_bindings import lost_queue
-from journalfs.store.settings import queue_settings
-from journalfs.store.write.administering import QUEUE_NO_EFFECT, QUEUE_SETTINGS
+from journalfs.live.lost_bindings import lost_queue
+from journalfs.live.settings import queue_settings
 from tests.config.shown_by import SHOWN_BY
 from tests.store.writing.test_settings import NEW_QUEUES
 

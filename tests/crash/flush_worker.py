@@ -12,7 +12,7 @@ from pathlib import Path
 
 import trio
 
-from journalfs.store.api import Publisher
+from journalfs.api import Publisher
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import SyncMode, WritingStore
 from tests.crash.history import Change

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import trio
 
+from journalfs.broker.publish.framing import Framer, Framing
 from journalfs.errors import NoSpace, SystemFailure
 from journalfs.ids import MessageId
-from journalfs.store.framing import Framer, Framing
-from journalfs.store.queues import StoreQueue
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import SyncMode, WritingStore
+from journalfs.views.queues import StoreQueue
 from tests.crash.history import Change, Place
 
 TASKS = 8

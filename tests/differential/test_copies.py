@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from journalfs.broker.consume.copies import restored
 from journalfs.engine.ledger import Ledger
 from journalfs.engine.lines import SOURCE_PERSISTER, LineBatch
 from journalfs.engine.message_batch import NOTES_MADE, NOTES_TAKEN, CopyBatch, CopyFields
@@ -20,9 +21,8 @@ from journalfs.errors import DecodeError
 from journalfs.format import core_message, primitives, record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import QueueId
-from journalfs.store.outgoing import Outgoing, address_field
-from journalfs.store.stored_runs import message_of_record
-from journalfs.store.write.copies import restored
+from journalfs.live.stored_runs import message_of_record
+from journalfs.message.outgoing import Outgoing, address_field
 from tests.differential.encode_messages import text_message
 from tests.differential.test_lines import real_payloads
 from tests.differential.values import amqp_payloads, core_payloads, damaged

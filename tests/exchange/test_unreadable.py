@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
+from journalfs.live.stored_runs import each_place
 from journalfs.store import open_store
-from journalfs.store.stored_runs import each_place
 from tests.damage.cases import changed
 from tests.exchange.exported import read_xml
 from tests.mounting import journalfs

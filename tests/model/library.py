@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 
 import trio
 
+from journalfs.broker.consume.delivering import Consumer
 from journalfs.clock import FakeClock
 from journalfs.errors import AddressFull
 from journalfs.ids import MessageId
-from journalfs.store.queues import StoreQueue
-from journalfs.store.write.delivering import Consumer
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
+from journalfs.views.queues import StoreQueue
 from tests.broker.writing import lines_in, publish, queue_in
 from tests.model.model import DEAD_LETTERS, EXPIRED, RING_SIZE, SELECTOR, Kind, Message, QueueSeen, Seen
 from tests.model.world import SUFFIXES, Framing, QueuePath, content_of, in_order, kind_settings

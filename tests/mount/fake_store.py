@@ -1,6 +1,6 @@
 """A store in memory, made for tests of the kernel's side: names, caches, handles and signals.
 
-It keeps the promises of `journalfs.store.api` and nothing else: what a message is, is a line of text here.
+It keeps the promises of `journalfs.api` and nothing else: what a message is, is a line of text here.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from pathlib import Path
 
 import trio
 
-from journalfs.errors import SelectorError
-from journalfs.ids import MessageId
-from journalfs.store.api import (
+from journalfs.api import (
     Address,
     Answering,
     Bytes,
@@ -30,7 +28,9 @@ from journalfs.store.api import (
     VirtualDirectory,
     VirtualFile,
 )
-from journalfs.store.changes import Changes
+from journalfs.errors import SelectorError
+from journalfs.ids import MessageId
+from journalfs.live.changes import Changes
 from journalfs.store.permissions import KeptPermissions
 
 PUBLISHED_NS = 1_700_000_000 * 1_000_000_000
@@ -460,7 +460,7 @@ class FakeStore:
         if not owner.bound:
             del self.by_name[address]
 
-    # journalfs.store.api.Store
+    # journalfs.api.Store
 
     @property
     def snapshots(self) -> None:

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from journalfs.clock import FakeClock
-from journalfs.store.events import EVENT_INTERVAL_MS, SLOW_S, Events, LoopLag
+from journalfs.live.events import EVENT_INTERVAL_MS, SLOW_S, Events, LoopLag
 from journalfs_mount.loop_watch import LoopWatch
 
 

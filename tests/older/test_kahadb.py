@@ -12,7 +12,7 @@ import pytest
 
 from journalfs.older import derived_from
 from journalfs.store import open_store
-from journalfs.store.transactions import prepared_transactions
+from journalfs.views.transactions import prepared_transactions
 from tests.frozen import PristineStores, load_expected
 from tests.older.activemq5 import differences, lines_by_queue, wanted
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from journalfs.store.api import Queue
-from journalfs.store.envelope import decode_envelope
+from journalfs.api import Queue
+from journalfs.message.envelope import decode_envelope
 from journalfs.windows import windows
 from tests.frozen import archive_of, load_expected
 

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
+from journalfs.broker.publish.envelope_message import read_envelope
 from journalfs.errors import BadEnvelope
-from journalfs.store.envelope_message import read_envelope
 from tests.publish.real_messages import line_of
 from tests.tidy.sources import ROOT
 

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from journalfs.broker.publish import framing as framing_module
+from journalfs.broker.publish.framing import JSON_DEPTH_MAX, Framer, Framing, framing_of
 from journalfs.engine.lines import SOURCE_PERSISTER, LineBatch
 from journalfs.errors import BadEnvelope
 from journalfs.format.properties import Code, Property
-from journalfs.store import framing as framing_module
-from journalfs.store.framing import JSON_DEPTH_MAX, Framer, Framing, framing_of
-from journalfs.store.outgoing import Outgoing, Properties, Texts
+from journalfs.message.outgoing import Outgoing, Properties, Texts
 
 
 def bodies(messages: Iterable[Outgoing]) -> list[object]:

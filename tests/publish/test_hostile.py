@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from journalfs.broker.publish.envelope_message import read_envelope
 from journalfs.errors import BadEnvelope
-from journalfs.store.envelope_message import read_envelope
-from journalfs.store.outgoing import Outgoing
+from journalfs.message.outgoing import Outgoing
 from tests.differential.encode_messages import core_message, text_message
 from tests.frozen import unpack
 from tests.publish.real_messages import RECORD, line_of, real_messages

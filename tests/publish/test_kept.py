@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from journalfs.broker.publish.envelope_message import read_envelope
 from journalfs.engine.lines import LineBatch
 from journalfs.format.amqp_message import LargeCache, split_large, split_sections
-from journalfs.store.envelope import decode_envelope
-from journalfs.store.envelope_message import read_envelope
-from journalfs.store.outgoing import Record
-from journalfs.store.stored_runs import message_of_record
+from journalfs.live.stored_runs import message_of_record
+from journalfs.message.envelope import decode_envelope
+from journalfs.message.outgoing import Record
 from tests.reference.amqp import Sections
 
 VALUE = {"section": "value", "value": {"t": "string", "v": "x"}}

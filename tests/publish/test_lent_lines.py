@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import trio
 
+from journalfs.broker.publish.lending import LinesWay
 from journalfs.clock import FakeClock
 from journalfs.config.setting_names import Value
 from journalfs.engine.tail import FULL, UNLIMITED
 from journalfs.errors import ReadOnlyStore
 from journalfs.ids import RecordId
+from journalfs.message.outgoing import USER_IDS
 from journalfs.store.creating import create_store
-from journalfs.store.outgoing import USER_IDS
-from journalfs.store.write.lending import LinesWay
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 

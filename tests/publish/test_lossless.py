@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 
+from journalfs.broker.publish.envelope_message import read_envelope
 from journalfs.errors import BadEnvelope
-from journalfs.store.envelope_message import read_envelope
-from journalfs.store.outgoing import Outgoing
-from journalfs.store.stored_runs import message_of_record
+from journalfs.live.stored_runs import message_of_record
+from journalfs.message.outgoing import Outgoing
 from tests.differential.encode_messages import core_message, nullable, text_message
 from tests.differential.values import amqp_payloads, core_payloads, damaged
 from tests.frozen import FILE_STORES, PristineStores

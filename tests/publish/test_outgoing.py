@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
+from journalfs.broker.publish.envelope_message import read_envelope
+from journalfs.broker.publish.framing import Framer, Framing
 from journalfs.engine.lines import LineBatch
 from journalfs.engine.status import FileTorn
 from journalfs.errors import BadEnvelope, DecodeError
 from journalfs.format.amqp_message import LargeCache, split_large, split_sections
 from journalfs.format.properties import Code, PropertyValue
 from journalfs.limits import COPY_CHUNK_BYTES
-from journalfs.store.envelope_message import read_envelope
-from journalfs.store.framing import Framer, Framing
-from journalfs.store.outgoing import Outgoing, WholeFile
-from journalfs.store.stored_runs import message_of_record
+from journalfs.live.stored_runs import message_of_record
+from journalfs.message.outgoing import Outgoing, WholeFile
 from tests.differential.encode_messages import amqp_message, core_header, section
 from tests.frozen import FILE_STORES, PristineStores
 from tests.publish.real_messages import LARGE_RECORD, RECORD, RealMessage, line_of, real_messages

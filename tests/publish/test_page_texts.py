@@ -13,9 +13,9 @@ from journalfs.engine.pages import PageTexts
 from journalfs.engine.publish import Stretches
 from journalfs.format.page_record import NO_TRANSACTION, page_record
 from journalfs.ids import PageNumber, QueueId
+from journalfs.message.outgoing import NO_PROPERTIES, Texts, UserIds
 from journalfs.paging.folders import OwnPages
 from journalfs.paging.writer import PageEnd, PageWriter, Pile
-from journalfs.store.outgoing import NO_PROPERTIES, Texts, UserIds
 from tests.publish.test_text_batch import EXPIRATION_MS, FIRST_ID, LINES, NOW_MS, begun_batch, stretches
 
 
@@ -65,7 +65,7 @@ def test_a_batch_is_the_records_of_its_messages(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, page_bytes_max: int, piece_bytes: int, sent: Sent
 ) -> None:
     lines, ids = stretches(LINES * 3), UserIds(b"12345678")
-    monkeypatch.setattr("journalfs.store.outgoing.USER_IDS", UserIds(b"12345678"))
+    monkeypatch.setattr("journalfs.message.outgoing.USER_IDS", UserIds(b"12345678"))
     alone, together = page_writer(tmp_path), page_writer(tmp_path)
     expected = one_by_one(lines, alone, sent, page_bytes_max)
     batch = begun_batch(ids, lines, tx=sent.tx, every=sent.every, in_turn=sent.in_turn)

@@ -18,7 +18,7 @@ from journalfs.format.address_settings import StoredAddressSetting, decode_addre
 from journalfs.format.bindings import Bridge, decode_bridge
 from journalfs.format.primitives import Reader
 from journalfs.format.xid import Xid, decode_xid, read_xid
-from journalfs.store.outgoing import UserIds
+from journalfs.message.outgoing import UserIds
 from tests.frozen import FILE_STORES, PristineStores
 from tests.publish import bindings_kept
 from tests.reference.journal import PREPARE, read_folder

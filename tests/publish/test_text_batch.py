@@ -14,7 +14,7 @@ from journalfs.engine.stage import NO_ROOM, STAGED, Stage
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import QueueId
-from journalfs.store.outgoing import NO_PROPERTIES, Texts, UserIds, address_field
+from journalfs.message.outgoing import NO_PROPERTIES, Texts, UserIds, address_field
 
 NOW_MS = 1_750_000_000_123
 EXPIRATION_MS = NOW_MS + 60_000
@@ -62,7 +62,7 @@ def one_by_one(
     texts: Texts, monkeypatch: pytest.MonkeyPatch, *, tx: int, every: Sequence[int], in_turn: Sequence[int]
 ) -> bytes:
     stage, ledger = begun()
-    monkeypatch.setattr("journalfs.store.outgoing.USER_IDS", UserIds(b"12345678"))
+    monkeypatch.setattr("journalfs.message.outgoing.USER_IDS", UserIds(b"12345678"))
     add, update = (RecordKind.ADD_TX, RecordKind.UPDATE_TX) if tx else (RecordKind.ADD, RecordKind.UPDATE)
     for number, message in enumerate(texts):
         record_id = FIRST_ID + number

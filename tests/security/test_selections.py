@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from journalfs.store import open_store
-from journalfs.store.views import SELECTION_BYTES, SELECTIONS, QueueView
+from journalfs.views.views import SELECTION_BYTES, SELECTIONS, QueueView
 from tests.mounting import MountedStore, mounted_for_writing
 from tests.security.adversary import asking_for, look, p99, publish, timed, write
 from tests.writing.conftest import new_store

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
+from journalfs.broker.publish.envelope_message import read_envelope
 from journalfs.engine._native import ffi
 from journalfs.engine.lines import LineBatch
 from journalfs.engine.select import ASK, NO, YES, Judge, Stop
 from journalfs.errors import BadEnvelope, SelectorError
+from journalfs.message.envelope import decoder_for
 from journalfs.selector import Selector, compile_selector
-from journalfs.store.envelope import decoder_for
-from journalfs.store.envelope_message import read_envelope
 from tests.differential.values import amqp_payloads, core_payloads, damaged
 from tests.frozen import FILE_STORES, PristineStores
 from tests.publish.real_messages import RECORD, real_messages

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from journalfs.engine.status import CoreRefused
+from journalfs.live.index_file import index_path
 from journalfs.store import open_store
-from journalfs.store.index_file import index_path
 from journalfs.store.store import JournalStore
 from tests.damage.cases import changed
 from tests.mounting import journalfs

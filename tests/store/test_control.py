@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from journalfs import door
+from journalfs.api import VirtualDirectory, VirtualFile
 from journalfs.paging.address import PagedAddress
-from journalfs.store.api import VirtualDirectory, VirtualFile
 from tests.store.conftest import LittleStore
 from tests.store.test_pages import small, write_page
 

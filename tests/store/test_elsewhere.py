@@ -11,8 +11,8 @@ from typing import cast
 
 import pytest
 
+from journalfs.api import VirtualDirectory, VirtualFile
 from journalfs.store import open_store
-from journalfs.store.api import VirtualDirectory, VirtualFile
 from journalfs.store.store import JournalStore
 from tests.damage.cases import used_bytes
 from tests.frozen import ExpectedStores

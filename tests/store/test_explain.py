@@ -10,14 +10,14 @@ from typing import cast
 
 import pytest
 
+from journalfs.api import VirtualDirectory, VirtualFile
 from journalfs.engine.waiting import Slices
 from journalfs.journal import reports as account
 from journalfs.journal.reports import file_reports
+from journalfs.live.core import Core
+from journalfs.live.explaining import FileFacts, QueueFacts, as_text
+from journalfs.live.virtual import made_at_once
 from journalfs.store import open_store
-from journalfs.store.api import VirtualDirectory, VirtualFile
-from journalfs.store.core import Core
-from journalfs.store.explaining import FileFacts, QueueFacts, as_text
-from journalfs.store.virtual import made_at_once
 from tests.frozen import FILE_STORES, PristineStores
 from tests.store.appending import JournalAppender
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore

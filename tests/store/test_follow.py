@@ -11,14 +11,14 @@ import pytest
 import trio
 import trio.testing
 
+from journalfs.api import ByteSource
 from journalfs.errors import Gone, StaleView
 from journalfs.ids import MessageId
 from journalfs.journal.loader import JournalLoader
 from journalfs.limits import LOOKS_AGAIN_MAX, TAIL_IDLE_MS, TAIL_WAIT_MS
-from journalfs.store.api import ByteSource
-from journalfs.store.following import Follower
-from journalfs.store.queues import StoreQueue
 from journalfs.store.store import JournalStore
+from journalfs.views.following import Follower
+from journalfs.views.queues import StoreQueue
 from tests.differential.encode import header, record
 from tests.store.appending import ADD_TX, COMMIT, JournalAppender
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore

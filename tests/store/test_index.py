@@ -15,8 +15,8 @@ import pytest
 
 from journalfs import door
 from journalfs.errors import IndexUnusable
+from journalfs.live.index_file import MAGIC, index_path, read_index, write_index
 from journalfs.store import open_store
-from journalfs.store.index_file import MAGIC, index_path, read_index, write_index
 from journalfs.store.store import JournalStore
 from tests.differential.encode import record
 from tests.store.appending import ACK, DELETE, UPDATE, JournalAppender

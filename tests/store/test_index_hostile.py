@@ -11,7 +11,7 @@ import pytest
 
 from journalfs.engine.checksums import crc32c
 from journalfs.engine.status import CoreRefused
-from journalfs.store.index_file import index_path
+from journalfs.live.index_file import index_path
 from journalfs.store.store import JournalStore
 from tests.store.appending import JournalAppender
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore

@@ -16,8 +16,8 @@ from journalfs.engine.status import CoreRefused, FileTorn
 from journalfs.errors import EXIT_DAMAGED, StaleView
 from journalfs.large.directory import LargeDirectory
 from journalfs.store import open_store
-from journalfs.store.queues import StoreQueue
 from journalfs.store.store import JournalStore
+from journalfs.views.queues import StoreQueue
 from tests.differential.encode import record
 from tests.differential.encode_messages import amqp_large_message, core_header, nullable, section
 from tests.mounting import journalfs

@@ -10,9 +10,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from journalfs.engine.waiting import Slices
 from journalfs.limits import PIECE_NS
-from journalfs.store import virtual
+from journalfs.live import virtual
+from journalfs.live.virtual import SlicedFile
 from journalfs.store.store import JournalStore
-from journalfs.store.virtual import SlicedFile
 from tests.store.conftest import QUEUE_A, LittleStore
 
 

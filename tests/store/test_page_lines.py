@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from journalfs.errors import StaleView
-from journalfs.store.queues import StoreQueue
 from journalfs.store.store import JournalStore
+from journalfs.views.queues import StoreQueue
 from tests.differential.encode_messages import page_record, text_message
 from tests.store.conftest import QUEUE_A, START_MS, LittleStore
 from tests.store.test_follow import queue_of

@@ -17,8 +17,8 @@ import pytest
 
 from journalfs.clock import FakeClock
 from journalfs.limits import PART_NUMBERS_TAKEN, TAIL_IDLE_MS
-from journalfs.store.index_file import index_path
-from journalfs.store.part_numbers import PartNumbers, numbers_path
+from journalfs.live.index_file import index_path
+from journalfs.live.part_numbers import PartNumbers, numbers_path
 from journalfs.store.store import JournalStore
 from tests.store.conftest import QUEUE_A, QUEUE_B, START_MS, LittleStore
 
@@ -214,7 +214,7 @@ async def show():
         await store.look()
         await trio.sleep(0.01)
 
-import journalfs.store.tails as module
+import journalfs.views.tails as module
 module.TAIL_IDLE_MS = 20
 trio.run(show)
 """

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from journalfs.api import ByteSource
 from journalfs.engine.lines import LineBatch
 from journalfs.errors import Damaged, JournalfsError
+from journalfs.live.read_ahead import AHEAD_BYTES, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, ReadAheadSource
+from journalfs.live.sources import WatchedSource
 from journalfs.store import open_store
-from journalfs.store.api import ByteSource
-from journalfs.store.read_ahead import AHEAD_BYTES, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, ReadAheadSource
-from journalfs.store.sources import WatchedSource
 from journalfs.store.store import JournalStore
 from tests.tools.make_store import StoreSpec, make_store
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from journalfs.store.index_file import index_path
-from journalfs.store.page_parts import PAGE_PART_BASE
-from journalfs.store.sealed_parts import SealedParts, sealed_parts_path
+from journalfs.live.index_file import index_path
+from journalfs.live.page_parts import PAGE_PART_BASE
+from journalfs.live.sealed_parts import SealedParts, sealed_parts_path
 from journalfs.store.store import JournalStore
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 from tests.store.test_pages import small, write_page
@@ -121,7 +121,7 @@ async def test_notes_that_were_torn(little_store: LittleStore) -> None:
 
 
 async def test_many_notes_are_made_anew(little_store: LittleStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("journalfs.store.sealed_parts.SEALED_PARTS_BYTES", 100)
+    monkeypatch.setattr("journalfs.live.sealed_parts.SEALED_PARTS_BYTES", 100)
     store = little_store.open()
     sizes = []
     for number in range(30):

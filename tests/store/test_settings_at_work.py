@@ -15,10 +15,10 @@ from journalfs.config.layout import locate_store
 from journalfs.errors import RecordTooLarge
 from journalfs.ids import RecordId
 from journalfs.journal.writer import JournalWriter
+from journalfs.live.virtual import MadeFile
 from journalfs.store import open_store
 from journalfs.store.creating import create_store
 from journalfs.store.journals import make_backend, message_journal
-from journalfs.store.virtual import MadeFile
 
 SMALL = 'journal-type = "NIO"\njournal-file-size = 4096\njournal-buffer-size = 4096\n'
 BODY = bytes(900)

@@ -14,10 +14,10 @@ from journalfs.config.journal_settings import journal_settings
 from journalfs.config.layout import DIRECTORY_FIELDS, StoreLayout, locate_store
 from journalfs.engine.backend import BackendKind
 from journalfs.errors import NotAStore
+from journalfs.live.settings import broker_toml
 from journalfs.store import open_store
 from journalfs.store.creating import create_store
 from journalfs.store.journals import as_found, message_journal
-from journalfs.store.settings import broker_toml
 from journalfs.store.store import JournalStore
 from tests.config.test_broker_xml import document
 from tests.store.conftest import LittleStore

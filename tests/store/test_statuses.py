@@ -9,7 +9,7 @@ from types import FrameType
 import pytest
 import trio
 
-from journalfs.store.memory import is_exempt
+from journalfs.live.memory import is_exempt
 from journalfs.store.store import JournalStore
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 
@@ -75,7 +75,7 @@ async def test_totals_are_learned_before_somebody_asks(
         looked_at.append(address)
         return is_exempt(address)
 
-    monkeypatch.setattr("journalfs.store.memory.is_exempt", noted)
+    monkeypatch.setattr("journalfs.live.memory.is_exempt", noted)
     store = little_store.open()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(store.measure)

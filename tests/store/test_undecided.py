@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from journalfs.engine.checksums import checksum_record
+from journalfs.live.virtual import FixedDirectory, MadeDirectory, MadeFile, SourceFile
 from journalfs.store.store import JournalStore
-from journalfs.store.virtual import FixedDirectory, MadeDirectory, MadeFile, SourceFile
 from tests.mounting import journalfs, mounted_for_writing
 from tests.store.appending import ACK, PREPARE, UPDATE_TX, JournalAppender
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore

@@ -16,11 +16,11 @@ from journalfs.engine.status import FileTorn
 from journalfs.journal.loader import JournalLoader
 from journalfs.large.directory import LargeDirectory
 from journalfs.limits import HEADS_CHECKED_SHARE
+from journalfs.live.bindings import read_bindings
+from journalfs.live.core import Core
+from journalfs.live.events import Events
+from journalfs.live.part_numbers import PartNumbers
 from journalfs.store import open_store
-from journalfs.store.bindings import read_bindings
-from journalfs.store.core import Core
-from journalfs.store.events import Events
-from journalfs.store.part_numbers import PartNumbers
 from tests.damage.cases import Queues, Seen, look, used_bytes
 from tests.differential.encode import header as header_of
 from tests.store.appending import JournalAppender

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from journalfs.store.api import ByteSource, Queue, Store, View, VirtualDirectory, VirtualFile
+from journalfs.api import ByteSource, Queue, Store, View, VirtualDirectory, VirtualFile
 from tests.truth.account import address_account, prepared_account, queue_account
 
 READ_BYTES = 65_536

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from journalfs.store.api import OWNER_ALONE, Permissions
+from journalfs.api import OWNER_ALONE, Permissions
 from journalfs.store.permissions import KeptPermissions, line_of, parse
 from tests.mount.conftest import until
 from tests.mounting import COMMAND_S_MAX, MountedStore, QueueOnDisk, mounted_for_writing

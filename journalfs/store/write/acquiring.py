@@ -13,6 +13,10 @@ from typing import Final
 from msgspec.structs import replace as with_
 
 from journalfs import door
+from journalfs.broker.consume.undo import aside_of, sweep
+from journalfs.broker.limits.disk_limits import disk_limits
+from journalfs.broker.publish.flushed import FLUSHED
+from journalfs.change.journals import Journals, open_journals
 from journalfs.clock import Clock
 from journalfs.config.journal_settings import JournalSettings, setting_warnings
 from journalfs.config.layout import StoreLayout
@@ -33,8 +37,9 @@ from journalfs.journal.loader import JournalLoader
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.large.flushed import FlushedFolder
 from journalfs.large.writing import BodyStore
-from journalfs.store.core import Core
-from journalfs.store.events import Events, take_words
+from journalfs.live.core import Core
+from journalfs.live.events import Events, take_words
+from journalfs.live.missing import refuse_without_journal, refuse_without_pages
 from journalfs.store.journals import (
     as_found,
     bindings_journal,
@@ -44,15 +49,10 @@ from journalfs.store.journals import (
     make_retention,
     message_journal,
 )
-from journalfs.store.missing import refuse_without_journal, refuse_without_pages
 from journalfs.store.node_lock import NodeLock
 from journalfs.store.opening import Opening
 from journalfs.store.orphans import orphaned_bodies
-from journalfs.store.write.disk_limits import disk_limits
-from journalfs.store.write.flushed import FLUSHED
-from journalfs.store.write.journals import Journals, open_journals
 from journalfs.store.write.store import SyncMode, WritingStore
-from journalfs.store.write.undo import aside_of, sweep
 
 # A store whose configuration says that nothing is kept: `persistence-enabled` is false.
 #

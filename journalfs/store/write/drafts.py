@@ -21,6 +21,22 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from journalfs import door
+from journalfs.api import Patience, QueuePath, Send
+from journalfs.broker.consume.copies import Copies, Separate
+from journalfs.broker.consume.delivering import Deliveries
+from journalfs.broker.consume.leaving import Leaving, chosen_runs
+from journalfs.broker.consume.removals import Removal
+from journalfs.broker.limits.admission import Action, Admission, Admitted
+from journalfs.broker.publish.publication import Publication, Staged, messages_in
+from journalfs.broker.publish.sending import FindingWays, Sending
+from journalfs.broker.queues.administering import address_named, queue_named
+from journalfs.change.arrivals import Arrivals
+from journalfs.change.change import Change, Changes
+from journalfs.change.duplicates import Settled
+from journalfs.change.journals import Journals
+from journalfs.change.long_changes import pieces
+from journalfs.change.publishing import LongPublication
+from journalfs.change.removing import FEW, Chosen, Removing
 from journalfs.engine.links import append, write_durably
 from journalfs.engine.pages import page_schedules
 from journalfs.engine.state_batch import places
@@ -31,26 +47,10 @@ from journalfs.format.record_types import MessageType
 from journalfs.format.xid import xid_of
 from journalfs.ids import MessageId
 from journalfs.journal.upkept import Position
-from journalfs.store.api import Patience, QueuePath, Send
-from journalfs.store.core import Core
-from journalfs.store.queues import StoreQueue
+from journalfs.live.core import Core
 from journalfs.store.snapshot_folder import decoded_name, encoded_name, folder_name
-from journalfs.store.transactions import prepared_transactions, refuse_held
-from journalfs.store.write.administering import address_named, queue_named
-from journalfs.store.write.admission import Action, Admission, Admitted
-from journalfs.store.write.arrivals import Arrivals
-from journalfs.store.write.change import Change, Changes
-from journalfs.store.write.copies import Copies, Separate
-from journalfs.store.write.delivering import Deliveries
-from journalfs.store.write.duplicates import Settled
-from journalfs.store.write.journals import Journals
-from journalfs.store.write.leaving import Leaving, chosen_runs
-from journalfs.store.write.long_changes import pieces
-from journalfs.store.write.publication import Publication, Staged, messages_in
-from journalfs.store.write.publishing import LongPublication
-from journalfs.store.write.removals import Removal
-from journalfs.store.write.removing import FEW, Chosen, Removing
-from journalfs.store.write.sending import FindingWays, Sending
+from journalfs.views.queues import StoreQueue
+from journalfs.views.transactions import prepared_transactions, refuse_held
 
 # The folder of one transaction that was begun and has not ended, `journalfs/staging/transactions/NAME`.
 #

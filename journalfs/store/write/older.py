@@ -17,6 +17,7 @@ from typing import Final, NoReturn
 from msgspec.structs import replace as with_
 
 from journalfs import door
+from journalfs.api import QueuePath
 from journalfs.clock import Clock
 from journalfs.config.older import AMQ, HORNETQ
 from journalfs.engine.backend import BackendKind
@@ -32,6 +33,8 @@ from journalfs.journal.writer import JournalWriter
 from journalfs.large.aside import Aside
 from journalfs.large.flushed import FlushedFolder
 from journalfs.large.writing import BodyStore
+from journalfs.live.core import Core
+from journalfs.message.outgoing import CoreMessage, Outgoing
 from journalfs.older import openwire_out as out
 from journalfs.older.activemq5 import Place
 from journalfs.older.amq import AmqContent, log_folder, read_content, replayed, write_content
@@ -57,12 +60,9 @@ from journalfs.older.reading import (
     remove_derived,
     source_of,
 )
-from journalfs.store.api import QueuePath
-from journalfs.store.core import Core
 from journalfs.store.journals import message_journal
 from journalfs.store.locks import WHOLE, LockedFile, take
 from journalfs.store.node_lock import NodeLock, describe_process
-from journalfs.store.outgoing import CoreMessage, Outgoing
 from journalfs.store.write.elsewhere import AcquiringElsewhere, ElsewhereStore
 from journalfs.store.write.store import SyncMode
 

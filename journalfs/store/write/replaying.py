@@ -17,6 +17,10 @@ from typing import Final, Protocol
 import msgspec
 
 from journalfs import door
+from journalfs.broker.consume.copies import run_of
+from journalfs.broker.consume.leaving import StageAlso
+from journalfs.broker.consume.undo import Back
+from journalfs.change.journals import Journals
 from journalfs.engine.waiting import offload, unbroken
 from journalfs.errors import AddressFull, Damaged, DecodeError, WrongCall
 from journalfs.format import record_bodies
@@ -24,7 +28,8 @@ from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType
 from journalfs.ids import RecordId, TxId
 from journalfs.journal.history import Kept
-from journalfs.store.core import Core
+from journalfs.live.core import Core
+from journalfs.live.stored_runs import each_stored
 from journalfs.store.history import History, HistoryStore, require_history
 from journalfs.store.replaying import (
     BEGIN,
@@ -37,12 +42,7 @@ from journalfs.store.replaying import (
     plan,
     require_sources,
 )
-from journalfs.store.stored_runs import each_stored
-from journalfs.store.write.copies import run_of
-from journalfs.store.write.journals import Journals
-from journalfs.store.write.leaving import StageAlso
 from journalfs.store.write.snapshotting import SnapshotMaking
-from journalfs.store.write.undo import Back
 from journalfs.times import Range, range_between
 
 MARKS: Final = "journalfs.replay"

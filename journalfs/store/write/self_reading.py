@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 
 from journalfs import door
+from journalfs.change.journals import Journals
 from journalfs.damage import Damage
 from journalfs.engine.links import CUT_SHORT, TAKEN_AWAY
 from journalfs.engine.waiting import Slices, Turn, unbroken
@@ -20,10 +21,9 @@ from journalfs.ids import FileId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.upkept import Position
 from journalfs.limits import CATCH_UP_BYTES_MIN, FOLDERS_AT_ONCE_MAX, NS_A_FOLDER
-from journalfs.store.core import Core
-from journalfs.store.missing import taken_away
+from journalfs.live.core import Core
+from journalfs.live.missing import taken_away
 from journalfs.store.store import JournalStore
-from journalfs.store.write.journals import Journals
 
 
 class SelfReadingStore(JournalStore):

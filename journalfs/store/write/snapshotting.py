@@ -26,6 +26,8 @@ from typing import Final
 import trio
 
 from journalfs import door
+from journalfs.broker.pages.paged import Paged
+from journalfs.change.journals import Journals
 from journalfs.engine.links import copy_beginning, lengthen, rename, write_durably
 from journalfs.engine.waiting import Turn, offload, unbroken
 from journalfs.errors import NameTaken, NoSuchName, SystemFailure
@@ -36,8 +38,8 @@ from journalfs.journal.pool import WriteFile
 from journalfs.journal.writer import JournalWriter
 from journalfs.large.writing import BodyStore
 from journalfs.limits import JOURNAL_FILE_BYTES_MAX, LENGTHENED_BYTES, SNAPSHOT_COPIED_BYTES_MAX
+from journalfs.live.core import Core
 from journalfs.paging.folders import PageFolder
-from journalfs.store.core import Core
 from journalfs.store.snapshot_folder import (
     BINDINGS,
     DESCRIPTION,
@@ -57,8 +59,6 @@ from journalfs.store.snapshot_folder import (
     sweep,
 )
 from journalfs.store.snapshots import Snapshots
-from journalfs.store.write.journals import Journals
-from journalfs.store.write.paged import Paged
 
 _NO_LINKS: Final = frozenset((errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK))
 """What `link` fails with between two file systems, and on those that have no links."""

@@ -13,6 +13,53 @@ from typing import ClassVar, cast
 import trio
 
 from journalfs import door
+from journalfs.api import Patience, QueuePath, Redriven, Usage
+from journalfs.broker.consume.copies import BroughtBack, Copies
+from journalfs.broker.consume.copies import Replayed as ReplayedCopies
+from journalfs.broker.consume.deciding import Deciding
+from journalfs.broker.consume.delivering import Consumer, Deliveries
+from journalfs.broker.consume.expiring import Expiring
+from journalfs.broker.consume.forwarding import Forwarding
+from journalfs.broker.consume.leaving import Choice, Leaving, StageAlso, chosen_runs
+from journalfs.broker.consume.redriving import Redriving
+from journalfs.broker.consume.undo import Back, Keeping
+from journalfs.broker.limits.address_limits import PageRoom
+from journalfs.broker.limits.admission import FOREVER, Action, Admission, Admitted
+from journalfs.broker.limits.disk_limits import DiskLimits
+from journalfs.broker.pages.paged import Paged
+from journalfs.broker.publish.flushed import Flushed, path_of
+from journalfs.broker.publish.lending import Lending
+from journalfs.broker.publish.publication import (
+    Publication,
+    Source,
+    Staged,
+    are_few,
+    is_short,
+    messages_given,
+    messages_in,
+)
+from journalfs.broker.publish.publisher import FilePublisher
+from journalfs.broker.publish.sending import FindingWays, Sending, Sent
+from journalfs.broker.queues.administering import (
+    Administering,
+    Deleted,
+    address_named,
+    checked_settings,
+    queue_named,
+)
+from journalfs.broker.queues.auto_deleting import AutoDeleting
+from journalfs.broker.queues.deleting import Deleting
+from journalfs.change.address_rules import AddressRules
+from journalfs.change.arrivals import Arrivals
+from journalfs.change.change import Changes
+from journalfs.change.duplicates import DRAFTS, DuplicateIds, Settled
+from journalfs.change.journals import Journals
+from journalfs.change.long_changes import Paced
+from journalfs.change.message_settings import stage_message_update
+from journalfs.change.publishing import Published, Publishing
+from journalfs.change.queue_kinds import QueueKinds
+from journalfs.change.removing import Removing
+from journalfs.change.routing import Routing
 from journalfs.engine.page_file import PageStore
 from journalfs.engine.tail import Tail
 from journalfs.engine.waiting import together, unbroken
@@ -23,69 +70,22 @@ from journalfs.journal.upkept import Position
 from journalfs.large.flushed import FlushedFolder
 from journalfs.large.writing import BodyStore
 from journalfs.limits import FOLLOW_INTERVAL_S, SETTLED_OPERATIONS
-from journalfs.store.api import Patience, QueuePath, Redriven, Usage
-from journalfs.store.content import Why
-from journalfs.store.core import Core
-from journalfs.store.events import leave_words
-from journalfs.store.index import IndexDescription, describe, with_ledger
-from journalfs.store.message import HEADER_PREFIX
+from journalfs.live.content import Why
+from journalfs.live.core import Core
+from journalfs.live.events import leave_words
+from journalfs.live.index import IndexDescription, describe, with_ledger
+from journalfs.live.runs import Run
+from journalfs.message.outgoing import Outgoing
 from journalfs.store.node_lock import NodeLock
-from journalfs.store.outgoing import Outgoing
-from journalfs.store.queues import StoreQueue
 from journalfs.store.replaying import Asked, Replayed
-from journalfs.store.runs import Run
-from journalfs.store.transactions import refuse_held
-from journalfs.store.write.address_limits import PageRoom
-from journalfs.store.write.address_rules import AddressRules
-from journalfs.store.write.administering import (
-    Administering,
-    Deleted,
-    address_named,
-    checked_settings,
-    queue_named,
-)
-from journalfs.store.write.admission import FOREVER, Action, Admission, Admitted
-from journalfs.store.write.arrivals import Arrivals
-from journalfs.store.write.auto_deleting import AutoDeleting
-from journalfs.store.write.change import Changes
-from journalfs.store.write.copies import BroughtBack, Copies
-from journalfs.store.write.copies import Replayed as ReplayedCopies
-from journalfs.store.write.deciding import Deciding
-from journalfs.store.write.deleting import Deleting
-from journalfs.store.write.delivering import Consumer, Deliveries
-from journalfs.store.write.disk_limits import DiskLimits
 from journalfs.store.write.drafts import TRANSACTIONS, Drafts
-from journalfs.store.write.duplicates import DRAFTS, DuplicateIds, Settled
-from journalfs.store.write.expiring import Expiring
-from journalfs.store.write.flushed import Flushed, path_of
-from journalfs.store.write.forwarding import Forwarding
-from journalfs.store.write.journals import Journals
-from journalfs.store.write.leaving import Choice, Leaving, StageAlso, chosen_runs
-from journalfs.store.write.lending import Lending
-from journalfs.store.write.long_changes import Paced
-from journalfs.store.write.message_settings import stage_message_update
-from journalfs.store.write.paged import Paged
-from journalfs.store.write.publication import (
-    Publication,
-    Source,
-    Staged,
-    are_few,
-    is_short,
-    messages_given,
-    messages_in,
-)
-from journalfs.store.write.publisher import FilePublisher
-from journalfs.store.write.publishing import Published, Publishing
-from journalfs.store.write.queue_kinds import QueueKinds
-from journalfs.store.write.redriving import Redriving
-from journalfs.store.write.removing import Removing
 from journalfs.store.write.replaying import OwnHistory, Progress, replay
-from journalfs.store.write.routing import Routing
 from journalfs.store.write.self_reading import SelfReadingStore
-from journalfs.store.write.sending import FindingWays, Sending, Sent
 from journalfs.store.write.snapshotting import SnapshotMaking
 from journalfs.store.write.sync_mode import SyncMode
-from journalfs.store.write.undo import Back, Keeping
+from journalfs.views.message import HEADER_PREFIX
+from journalfs.views.queues import StoreQueue
+from journalfs.views.transactions import refuse_held
 
 __all__ = ["SyncMode", "WritingStore"]
 

@@ -19,11 +19,11 @@ import trio
 
 from journalfs.clock import FakeClock
 from journalfs.ids import MessageId
-from journalfs.store.queues import StoreQueue
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import SyncMode, WritingStore
 from journalfs.tables.deriving import DerivedTables
 from journalfs.tables.filling import fill_tables
+from journalfs.views.queues import StoreQueue
 from tests.kinds import BACKENDS, POSTGRESQL, SQLITE, new_database
 from tests.reference.store import load
 from tests.store.conftest import LittleStore

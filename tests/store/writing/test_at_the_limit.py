@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from journalfs.ids import MessageId
-from journalfs.store.compacting import compact_store
+from journalfs.store.write.compacting import compact_store
 from journalfs.store.write.store import WritingStore
 from tests.kinds import BACKENDS
 from tests.store.writing.conftest import MakeStore, SmallStore, lines_of, no_upkeep

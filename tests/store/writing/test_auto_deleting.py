@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from journalfs.store.write.idle import NEVER
+from journalfs.change.idle import NEVER
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 from tests.reference.store import load

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from journalfs.damage import Damage
-from journalfs.store.bindings import BindingsReader, read_bindings
+from journalfs.live.bindings import BindingsReader, read_bindings
 from journalfs.store.write.store import WritingStore
 from tests.store.writing.conftest import Writable
 

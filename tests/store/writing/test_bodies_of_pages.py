@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from journalfs.change.publishing import Publishing
 from journalfs.ids import MessageId
 from journalfs.journal.upkept import Position
-from journalfs.store.write.publishing import Publishing
 from tests.differential.encode import record
 from tests.differential.encode_messages import core_header, nullable, page_record
 from tests.mounting import journalfs

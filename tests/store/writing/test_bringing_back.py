@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import trio
 
+from journalfs.api import REMOVER
+from journalfs.broker.consume.removals import TOGETHER_MS
 from journalfs.errors import JournalfsError, NameTaken
 from journalfs.ids import MessageId
-from journalfs.store.api import REMOVER
-from journalfs.store.write.removals import TOGETHER_MS
 from journalfs.store.write.store import WritingStore
 from tests.differential.encode_messages import page_record, text_message
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore

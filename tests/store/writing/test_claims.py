@@ -7,7 +7,7 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from journalfs.store.write.removing import FEW, Claim, Claims
+from journalfs.change.removing import FEW, Claim, Claims
 
 PLACES = ("here", "there")
 IDS = range(4 * FEW)

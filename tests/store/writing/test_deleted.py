@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from journalfs.bindings.model import Address
+from journalfs.broker.queues.administering import NAMES_MAX, Deleted, new_address
 from journalfs.clock import FakeClock
 from journalfs.format.bindings import RoutingType
 from journalfs.ids import AddressId
-from journalfs.store.write.administering import NAMES_MAX, Deleted, new_address
 
 KEEP_S = 60
 

@@ -10,9 +10,9 @@ import pytest
 import trio
 import trio.testing
 
+from journalfs.broker.consume.delivering import Consumer, Delivery
 from journalfs.errors import HeldByReaders, TooManyConsumers
 from journalfs.ids import MessageId
-from journalfs.store.write.delivering import Consumer, Delivery
 from journalfs.store.write.store import WritingStore
 from tests.store.publishing import publish_file
 from tests.store.test_pages import small, write_page
@@ -567,7 +567,7 @@ async def test_a_queue_that_is_consumed_is_not_deleted(writable: Writable) -> No
 async def test_a_great_queue_is_gone_through_seldom(
     writable: Writable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("journalfs.store.write.delivering.SUPPLY_MESSAGES_MAX", 100)
+    monkeypatch.setattr("journalfs.broker.consume.delivering.SUPPLY_MESSAGES_MAX", 100)
     async with writable.open() as store:
         await publish_file(
             store, "work", "work.a", "in", "".join(f"{number}\n" for number in range(1000)).encode()

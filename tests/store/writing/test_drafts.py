@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from journalfs.api import Send
+from journalfs.broker.limits.admission import FOREVER
 from journalfs.ids import MessageId
-from journalfs.store.api import Send
-from journalfs.store.write.admission import FOREVER
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import LittleStore
 from tests.store.publishing import publish_file

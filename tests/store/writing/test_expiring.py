@@ -12,14 +12,14 @@ import pytest
 import trio
 import trio.testing
 
+from journalfs.broker.consume import expiring as expiring_module
+from journalfs.change.address_rules import ExpiryRule
 from journalfs.ids import MessageId
+from journalfs.live.content import Why
+from journalfs.live.runs import Run
 from journalfs.store import open_store
-from journalfs.store.content import Why
-from journalfs.store.queues import StoreQueue
-from journalfs.store.runs import Run
-from journalfs.store.write import expiring as expiring_module
-from journalfs.store.write.address_rules import ExpiryRule
 from journalfs.store.write.opening import open_for_writing
+from journalfs.views.queues import StoreQueue
 from tests.differential.encode_messages import Typed, page_record, text_message
 from tests.store.conftest import QUEUE_A, QUEUE_B, START_MS
 from tests.store.publishing import publish_file
@@ -207,8 +207,8 @@ async def test_the_address_that_a_message_was_moved_to_counts(writable: Writable
 async def test_many_leave_in_several_transactions(
     writable: Writable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("journalfs.store.write.expiring.EXPIRED_MESSAGES_MAX", 7)
-    monkeypatch.setattr("journalfs.store.write.expiring.EXPIRED_BYTES_MAX", 400)
+    monkeypatch.setattr("journalfs.broker.consume.expiring.EXPIRED_MESSAGES_MAX", 7)
+    monkeypatch.setattr("journalfs.broker.consume.expiring.EXPIRED_BYTES_MAX", 400)
     configure(writable, SETTINGS)
     async with writable.open() as store:
         await make_dead(store, "dead")

@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
+from journalfs.api import VirtualDirectory, VirtualFile
 from journalfs.journal import upkeep
 from journalfs.journal.reports import file_reports
-from journalfs.store.api import VirtualDirectory, VirtualFile
 from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable
 

@@ -11,15 +11,15 @@ from contextlib import closing
 import pytest
 import trio
 
+from journalfs.broker.publish.publisher import FilePublisher
 from journalfs.errors import NoSpace, SystemFailure
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, QueueId
 from journalfs.limits import JOURNAL_HEADER_BYTES
-from journalfs.store.compacting import compact_store
-from journalfs.store.outgoing import WholeFile
+from journalfs.message.outgoing import WholeFile
 from journalfs.store.snapshot_folder import SNAPSHOTS
-from journalfs.store.write.publisher import FilePublisher
+from journalfs.store.write.compacting import compact_store
 from journalfs.store.write.store import WritingStore
 from tests.broker.settings import ONE_IS_QUICK
 from tests.differential.encode import record

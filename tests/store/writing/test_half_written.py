@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from journalfs.store.bindings import BindingsReader, read_bindings
+from journalfs.live.bindings import BindingsReader, read_bindings
 from journalfs.store.write.opening import open_for_writing
 from tests.store.writing.conftest import Writable
 

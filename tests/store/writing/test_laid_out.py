@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 
-from journalfs.store.api import Part
-from journalfs.store.queues import StoreQueue
+from journalfs.api import Part
+from journalfs.views.queues import StoreQueue
 from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, queue_of
 from tests.store.writing.test_listed_names import sealed

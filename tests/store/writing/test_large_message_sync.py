@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from journalfs.store.outgoing import WholeFile
+from journalfs.message.outgoing import WholeFile
 from journalfs.store.write.store import SyncMode
 from tests.store.writing.conftest import Writable, lines_of
 

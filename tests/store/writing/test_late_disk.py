@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import pytest
 import trio
 
+from journalfs.api import ByteSource
 from journalfs.ids import MessageId
-from journalfs.store.api import ByteSource
 from journalfs.store.write.store import WritingStore
 from tests.kinds import BACKENDS
 from tests.reference.store import load

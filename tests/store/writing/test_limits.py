@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 import trio
 
+from journalfs.broker.limits.admission import Action
+from journalfs.broker.limits.disk_limits import Space
 from journalfs.clock import FakeClock
 from journalfs.engine.waiting import Slices
 from journalfs.errors import AddressFull, ReadOnlyStore, WriteFailed
 from journalfs.ids import MessageId
 from journalfs.journal.loader import JournalLoader, PollResult
+from journalfs.live.memory import Held
+from journalfs.message.outgoing import WholeFile
 from journalfs.store.control import metrics_text
-from journalfs.store.memory import Held
-from journalfs.store.outgoing import WholeFile
-from journalfs.store.write.admission import Action
-from journalfs.store.write.disk_limits import Space
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import LittleStore
 from tests.store.publishing import publish_file

@@ -9,9 +9,9 @@ import pytest
 
 from journalfs.errors import Gone
 from journalfs.limits import PART_MESSAGES_MAX, TAIL_WAIT_MS
-from journalfs.store.queues import StoreQueue
-from journalfs.store.views import QueueView, became
 from journalfs.store.write.store import WritingStore
+from journalfs.views.queues import StoreQueue
+from journalfs.views.views import QueueView, became
 from tests.store.conftest import QUEUE_A, QUEUE_B
 from tests.store.test_pages import small, write_page
 from tests.store.writing.conftest import Writable, queue_of

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from journalfs.broker.consume.copies import TOGETHER_MAX
 from journalfs.errors import AddressFull, Damaged
 from journalfs.format import record_bodies
 from journalfs.format.core_message import CoreHeader, CoreType, encode_message
 from journalfs.format.primitives import nullable_simple_string
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, RecordId
-from journalfs.store.write.copies import TOGETHER_MAX
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import START_MS
 from tests.store.publishing import publish_file

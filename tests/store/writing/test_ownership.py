@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from journalfs.clock import SystemClock
-from journalfs.store.compacting import compact_store
+from journalfs.message.outgoing import WholeFile
 from journalfs.store.creating import create_store
-from journalfs.store.outgoing import WholeFile
+from journalfs.store.write.compacting import compact_store
 from tests.config.test_broker_xml import read
 from tests.store.writing.conftest import Writable
 

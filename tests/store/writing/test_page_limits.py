@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import trio
 
+from journalfs.broker.limits.admission import Action
 from journalfs.errors import AddressFull
 from journalfs.ids import MessageId
-from journalfs.store.queues import StoreQueue
-from journalfs.store.write.admission import Action
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
+from journalfs.views.queues import StoreQueue
 from tests.frozen import PristineStores
 from tests.store.publishing import publish_file
 from tests.store.writing.conftest import lines_of, queue_of

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import trio
 
+from journalfs.api import ByteSource
 from journalfs.errors import PartMissing
 from journalfs.store import open_store
-from journalfs.store.api import ByteSource
 from journalfs.store.write.opening import open_for_writing
 from tests.mounting import journalfs
 from tests.store.conftest import QUEUE_A, LittleStore

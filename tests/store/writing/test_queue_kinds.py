@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from journalfs.broker.consume.delivering import Consumer, Delivery
 from journalfs.errors import LastValueRefused, NoSuchName
 from journalfs.ids import MessageId
-from journalfs.store.write.delivering import Consumer, Delivery
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import START_MS
 from tests.store.publishing import publish_file

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import trio
 
+from journalfs.broker.consume import redriving
 from journalfs.errors import NoOrigin
 from journalfs.ids import MessageId
-from journalfs.store.write import redriving
 from journalfs.store.write.store import WritingStore
 from tests.reference.journal import COMMIT, read_folder
 from tests.store.publishing import publish_file

@@ -8,7 +8,7 @@ import pytest
 
 from journalfs.errors import SettingFixed, SettingRefused
 from journalfs.ids import MessageId
-from journalfs.store.settings import settings_in_force
+from journalfs.live.settings import settings_in_force
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import LittleStore
 from tests.store.publishing import publish_file

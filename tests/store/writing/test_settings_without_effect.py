@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from journalfs.broker.queues.administering import QUEUE_NO_EFFECT
 from journalfs.config.setting_names import BY_NAME, NO_EFFECT, Kind, SettingDefinition
 from journalfs.errors import SettingRefused
-from journalfs.store.write.administering import QUEUE_NO_EFFECT
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import LittleStore
 from tests.store.writing.conftest import Writable, lines_of, queue_of

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
+from journalfs.broker.consume.delivering import Consumer
 from journalfs.format.record_types import MessageType
-from journalfs.store.write.delivering import Consumer
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import QUEUE_A, QUEUE_B

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from journalfs.limits import TAIL_WAIT_MS
-from journalfs.store.queues import StoreQueue
-from journalfs.store.tails import Tails
 from journalfs.store.write.store import WritingStore
+from journalfs.views.queues import StoreQueue
+from journalfs.views.tails import Tails
 from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, queue_of
 

@@ -102,7 +102,7 @@ async def test_a_paged_message_stays_too(writable: Writable) -> None:
 async def test_very_many_failed_ones_hold_up_nobody(
     writable: Writable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("journalfs.store.write.delivering.SUPPLY_MESSAGES_MAX", 2)
+    monkeypatch.setattr("journalfs.broker.consume.delivering.SUPPLY_MESSAGES_MAX", 2)
     configure(writable, '[address-settings."work"]\nmax-delivery-attempts = 1\n')
     async with writable.open() as store:
         await published(store, *texts(*"abcde"))

@@ -10,7 +10,7 @@ import pytest
 from journalfs.config.layout import locate_store
 from journalfs.errors import StoreNotKept, SystemFailure
 from journalfs.store import open_store
-from journalfs.store.compacting import compact_store
+from journalfs.store.write.compacting import compact_store
 from journalfs.store.write.opening import open_for_writing
 from tests.store.conftest import QUEUE_A, LittleStore
 from tests.store.writing.conftest import Writable, lines_of

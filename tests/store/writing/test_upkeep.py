@@ -8,13 +8,13 @@ import threading
 import pytest
 import trio
 
+from journalfs.api import ByteSource
 from journalfs.ids import MessageId
 from journalfs.journal.compaction import Compaction
 from journalfs.journal.loader import JournalLoader
 from journalfs.journal.pool import WriteFile
 from journalfs.journal.writer import JournalWriter
 from journalfs.store import open_store
-from journalfs.store.api import ByteSource
 from journalfs.store.write.store import WritingStore
 from tests.store.writing.conftest import Writable, lines_of, queue_of
 

@@ -14,7 +14,7 @@ import trio.testing
 from journalfs.errors import AddressFull, NoRoute
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId
-from journalfs.store.settings import broker_toml
+from journalfs.live.settings import broker_toml
 from journalfs.store.write import store as store_module
 from journalfs.store.write.store import WritingStore
 from tests.reference.pages import address_pages

@@ -1,0 +1,214 @@
+"""Copies of messages for another queue: what a move makes where the records that are there will not do."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from types import TracebackType
+from typing import ClassVar, Final
+
+from journalfs.change.address_rules import AS_STATED, AddressRules
+from journalfs.change.long_changes import Transaction, pieces
+from journalfs.change.publishing import Publishing
+from journalfs.engine.message_batch import NOTES_KEPT, NOTES_MADE, NOTES_TAKEN, CopyBatch
+from journalfs.engine.state_batch import NOWHERE, Places, message_ids, places
+from journalfs.engine.waiting import unbroken
+from journalfs.errors import WriteFailed
+from journalfs.format import core_message
+from journalfs.ids import MessageId, QueueId, TxId
+from journalfs.limits import PIECE_RECORDS, ROUTED_PIECE_MESSAGES
+from journalfs.live.content import QueueContent
+from journalfs.live.runs import JournalRun, Run
+from journalfs.live.stored_runs import stored_messages
+from journalfs.message.outgoing import Outgoing, known_routing_type
+
+TOGETHER_MAX: Final = PIECE_RECORDS // 2
+"""Messages that are copied in one turn: each is a record and a reference."""
+
+
+class Copies:
+    """Messages that a move copies: their records as they are, but for id and address; in those of another
+    address with a note of where they come from, as brokers have it, and with the expiration that the settings
+    of that address give to what is sent there. Bodies that lie in files are copied from
+    file to file; within this, and if it fails, they are removed.
+    """
+
+    notes: ClassVar[int] = NOTES_MADE
+    """What becomes of what they say of where they come from."""
+
+    separate: ClassVar[bool] = False
+    """Whatever may be, no record that is there is put into the queue."""
+
+    def __init__(self, publishing: Publishing, rules: AddressRules, address: str, queue: QueueId) -> None:
+        self._publishing = publishing
+        self._rules = rules
+        self.address = address
+        self._queue = queue
+        self._large: list[MessageId] = []
+
+    async def __aenter__(self) -> Copies:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # After a failed write nobody knows what is on the disk: it may name the bodies.
+        if error is not None and not isinstance(error, WriteFailed):
+            await unbroken(lambda: self._publishing.remove_bodies(self._large))
+
+    async def numbered(
+        self, source: QueueContent, run: Run
+    ) -> tuple[list[tuple[MessageId, Outgoing]], frozenset[MessageId]]:
+        """Copies of a few messages, with the schedule that they have in their queue, and which of them are
+        large: their bodies are there. Deliveries that were tried from there do not count. Raises `Damaged`
+        for one that is not whole.
+        """
+        due_ms = _due(source, run)
+        numbered: list[tuple[MessageId, Outgoing]] = []
+        for message_id, stored in stored_messages(source, run):
+            message = self._noted(message_id, stored, source)
+            self._publishing.kinds.refuse_unloadable((self._queue,), message)
+            message.queue_schedule_ms = due_ms.get(message_id)
+            numbered.append((self._publishing.new_id(), message.kept().in_journal(source.now_ms)))
+        large = await self._publishing.write_bodies(self.address, numbered)
+        self._large += large
+        return numbered, large
+
+    def _noted(self, message_id: MessageId, message: Outgoing, source: QueueContent) -> Outgoing:
+        if source.model.address == self.address:
+            return message
+        notes = core_message.origin(message_id, source.name, message.sent_to or source.model.address)
+        (ruled,) = self._rules.expiring(self.address, [message.with_properties(notes)])
+        return ruled
+
+    def keeps_records(self, source: QueueContent) -> bool:
+        """Whether messages may be put into the queue as the records that they are."""
+        return source.model.address == self.address
+
+    def _is_noted(self, source: QueueContent) -> bool:
+        """Whether all that changes of a message is what is noted on it."""
+        return not self.keeps_records(source) and self._rules.expiry(self.address) == AS_STATED
+
+    async def add_journal(self, transaction: Transaction, source: QueueContent, ids: array[int]) -> None:
+        """Stage copies of messages of the journal, in their order: of most of them many in one go, and of the
+        rest (large and AMQP ones, those that are not due) a few.
+        """
+        at, window = 0, TOGETHER_MAX
+        while at < len(ids):
+            some = ids[at : at + window]
+            together, alike = self._alike(transaction, source, some)
+            if together is not None and self._publishing.stage_copied_in(together, alike):
+                await transaction.after(2 * alike)
+            else:
+                for few in pieces(some[:alike], ROUTED_PIECE_MESSAGES):
+                    await self.add(transaction, source, run_of(source, few))
+            at += alike
+            window = min(2 * window, TOGETHER_MAX) if alike == window else ROUTED_PIECE_MESSAGES
+
+    def _alike(
+        self, transaction: Transaction, source: QueueContent, ids: array[int]
+    ) -> tuple[CopyBatch | None, int]:
+        """How many of them, from the first one on, can be staged in one go, with what does that; or cannot.
+        That is so until others go on.
+        """
+        run = run_of(source, ids)
+        if not self._is_noted(source) or len(run) != len(ids):
+            return None, len(ids)
+        fields = self._publishing.copy_fields(
+            transaction.tx, self.address, self._queue, source.name, notes=self.notes
+        )
+        batch = CopyBatch(fields, ids, *run.lines(source))
+        possible, alike = batch.alike()
+        return batch if possible else None, alike
+
+    async def add(self, transaction: Transaction, source: QueueContent, run: Run) -> None:
+        """Stage copies of a few messages."""
+        numbered, large = await self.numbered(source, run)
+        self._publishing.stage_copies_in(
+            transaction.tx, self.address, numbered, self._queue, large=large, arriving=False
+        )
+        await transaction.after(2 * len(run))
+
+    def stage_at_once_in(
+        self, tx: TxId, numbered: Sequence[tuple[MessageId, Outgoing]], large: frozenset[MessageId]
+    ) -> None:
+        """Stage copies, and that others leave for them."""
+        self._publishing.stage_copies_in(tx, self.address, numbered, self._queue, large=large, arriving=True)
+
+
+class Restored(Copies):
+    """Copies for the queue that the messages came from, as its address was sent them: what was noted on them
+    when they left it is taken away, and they want again what their senders wanted. As a broker's retry does
+    it, they expire by the settings of the address alone: nobody knows when they would have.
+    """
+
+    notes: ClassVar[int] = NOTES_TAKEN
+
+    def keeps_records(self, source: QueueContent) -> bool:
+        return False
+
+    def _noted(self, message_id: MessageId, message: Outgoing, source: QueueContent) -> Outgoing:
+        return restored(message).expiring_at(self._rules.expiry(self.address).expiration_ms(0, source.now_ms))
+
+
+class Separate(Copies):
+    """Copies in a transaction that is prepared: a broker that takes it up looks for what it puts into queues
+    among what it adds.
+    """
+
+    separate: ClassVar[bool] = True
+
+    def keeps_records(self, source: QueueContent) -> bool:
+        return False
+
+    def _is_noted(self, source: QueueContent) -> bool:
+        return source.model.address != self.address and super()._is_noted(source)
+
+
+class BroughtBack(Separate):
+    """Copies of messages that were removed: in the address that they were in as they were, with the one that
+    they were sent to, and in another as a move would have brought them there.
+    """
+
+    def _noted(self, message_id: MessageId, message: Outgoing, source: QueueContent) -> Outgoing:
+        message.keeps_address = source.model.address == self.address
+        return super()._noted(message_id, message, source)
+
+
+class Replayed(Copies):
+    """The same messages once more, as their address was sent them, or another one: nothing is noted on them,
+    and as a broker's replay has it, they are due when they said. No duplicate is looked for: whoever replays
+    wants them again.
+    """
+
+    notes: ClassVar[int] = NOTES_KEPT
+
+    def keeps_records(self, source: QueueContent) -> bool:
+        return False
+
+    def _noted(self, message_id: MessageId, message: Outgoing, source: QueueContent) -> Outgoing:
+        (ruled,) = self._rules.expiring(self.address, [message])
+        return ruled
+
+
+def restored(message: Outgoing) -> Outgoing:
+    """Without what was noted on it. It may say by its destination too what it wants."""
+    wanted = known_routing_type(message.integer(core_message.ORIGINAL_ROUTING_TYPE))
+    found = message.wanting(None).without_properties(core_message.NOTES)
+    return found if found.routing_type == wanted else found.wanting(wanted)
+
+
+def run_of(content: QueueContent, ids: array[int]) -> JournalRun:
+    """Those of some messages of the journal that are in a queue."""
+    return JournalRun(array("I", (one for one in _places(content, ids).refs if one != NOWHERE)))
+
+
+def _due(content: QueueContent, run: Run) -> dict[int, int]:
+    """When those of a run that are in the journal are due in their queue, by message; 0: at once."""
+    ids, now_ms = message_ids(content.state, run.references), content.now_ms
+    found = zip(ids, _places(content, ids).scheduled_ms, strict=True)
+    return {message_id: due_ms if due_ms > now_ms else 0 for message_id, due_ms in found}
+
+
+def _places(content: QueueContent, ids: array[int]) -> Places:
+    return places(content.state, content.slot, ids, live=False)

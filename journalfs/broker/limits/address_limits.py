@@ -1,0 +1,239 @@
+"""The limits that settings put on addresses, and on all of them together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from journalfs.bindings.model import Queue
+from journalfs.change.paging import Paging
+from journalfs.config.in_force import SettingsInForce
+from journalfs.live.core import Core
+from journalfs.live.memory import Held, is_exempt
+from journalfs.live.settings import settings_in_force
+from journalfs.paging.address import PagedAddress
+
+NO_LIMIT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class AddressLimits:
+    """What is in force for one address. -1: no limit."""
+
+    policy: str = "PAGE"
+    max_size_bytes: int = NO_LIMIT
+    max_size_messages: int = NO_LIMIT
+    reject_threshold_bytes: int = NO_LIMIT
+    """With BLOCK: above this publishing fails instead of waiting."""
+    page_full_policy: str | None = None
+    page_limit_files: int = NO_LIMIT
+    page_limit_messages: int = NO_LIMIT
+    exempt: bool = False
+    """A broker's management: nothing is counted and nothing held up."""
+    counted: bool = False
+    """Whether a limit, its own or that of all addresses, needs to know what it holds."""
+
+    @property
+    def limited(self) -> bool:
+        """Whether it has a limit of its own on what it holds outside of pages."""
+        return max(self.max_size_bytes, self.max_size_messages, self.reject_threshold_bytes) >= 0
+
+    def reached(self, held: Held) -> str | None:
+        """Which of its limits `held` has come to."""
+        if 0 <= self.max_size_bytes <= held.size_bytes:
+            return "max-size-bytes"
+        if 0 <= self.max_size_messages <= held.messages:
+            return "max-size-messages"
+        return None
+
+    def rejects(self, held: Held) -> bool:
+        return self.policy == "BLOCK" and 0 <= self.reject_threshold_bytes < held.size_bytes
+
+    def blocks(self, limit: str | None) -> bool:
+        """Whether a limit is for those who publish to the address itself: they wait, or give up."""
+        return self.policy == "BLOCK" and limit == "max-size-bytes-reject-threshold"
+
+    def pages_reached(self, files: int, messages: int) -> str | None:
+        """Which limit on pages is reached by so many files, and messages of the queue that has most."""
+        if 0 <= self.page_limit_files < files:
+            return "page-limit-bytes"
+        if 0 <= self.page_limit_messages <= messages:
+            return "page-limit-messages"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalLimits:
+    """What is in force for all addresses together. -1: no limit."""
+
+    max_size_bytes: int = NO_LIMIT
+    max_messages: int = NO_LIMIT
+
+    @property
+    def limited(self) -> bool:
+        return max(self.max_size_bytes, self.max_messages) >= 0
+
+    def reached(self, held: Held) -> str | None:
+        if 0 <= self.max_size_bytes <= held.size_bytes:
+            return "global-max-size"
+        if 0 <= self.max_messages <= held.messages:
+            return "global-max-messages"
+        return None
+
+
+class LimitsInForce:
+    """Looks settings up once for as long as they are the same."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._settings: SettingsInForce | None = None
+        self._found: dict[str, AddressLimits] = {}
+        self._everywhere = GlobalLimits()
+
+    def of(self, address: str) -> AddressLimits:
+        settings = self._current()
+        limits = self._found.get(address)
+        if limits is None:
+            limits = _limits(settings, address)
+            if not limits.exempt and (limits.limited or self._everywhere.limited):
+                limits = replace(limits, counted=True)
+            self._found[address] = limits
+        return limits
+
+    @property
+    def everywhere(self) -> GlobalLimits:
+        self._current()
+        return self._everywhere
+
+    def _current(self) -> SettingsInForce:
+        settings = settings_in_force(self._core)
+        if settings is not self._settings:
+            self._settings = settings
+            self._found.clear()
+            values = {setting.name: setting.value for setting in settings.core()}
+            self._everywhere = GlobalLimits(
+                max_size_bytes=_above_zero(values["global-max-size"]),
+                max_messages=_number(values["global-max-messages"]),
+            )
+        return settings
+
+
+def _limits(settings: SettingsInForce, address: str) -> AddressLimits:
+    if is_exempt(address):
+        return AddressLimits(exempt=True)
+
+    def number(name: str) -> int:
+        return _number(settings.value(address, name))
+
+    page_full = settings.value(address, "page-full-policy")
+    limit_bytes = number("page-limit-bytes")
+    pages_limited = isinstance(page_full, str)
+    return AddressLimits(
+        policy=str(settings.value(address, "address-full-policy")),
+        max_size_bytes=number("max-size-bytes"),
+        max_size_messages=number("max-size-messages"),
+        reject_threshold_bytes=number("max-size-bytes-reject-threshold"),
+        page_full_policy=page_full if isinstance(page_full, str) else None,
+        page_limit_files=(
+            limit_bytes // number("page-size-bytes") if pages_limited and limit_bytes >= 0 else NO_LIMIT
+        ),
+        page_limit_messages=number("page-limit-messages") if pages_limited else NO_LIMIT,
+    )
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else NO_LIMIT
+
+
+def _above_zero(value: object) -> int:
+    """0 stands for no limit where a broker would work one out."""
+    number = _number(value)
+    return number if number > 0 else NO_LIMIT
+
+
+# How much more an address that pages may take, by the limits on what it has in pages.
+#
+# What is known of pages is as of the last look. What was written to them since, and what is about to be,
+# counts at most so much; only where that could come to a limit somebody looks. Where it then depends on what
+# becomes of a publication that is under way, whoever comes after it waits until that is known: so
+# publications of one message each come to the limit exactly, however many publish at the same time.
+
+
+class PagesReached(NamedTuple):
+    limit: str
+    """The setting that is reached."""
+    surely: bool
+    """False: unless a publication that is under way comes to nothing."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Most:
+    """How many messages the queue has in pages that has most of them there, and of what that is true."""
+
+    paged: PagedAddress
+    version: int
+    queues: Sequence[Queue]
+    messages: int
+
+    def is_of(self, paged: PagedAddress, queues: Sequence[Queue]) -> bool:
+        return self.paged is paged and self.version == paged.version and self.queues is queues
+
+
+class PageRoom:
+    """Use from one event loop."""
+
+    def __init__(self, core: Core, paging: Paging, takes_pages: Callable[[str], bool]) -> None:
+        self.pages_now = paging.pages_now
+        """Whether what lies in pages of an address is not consumed yet."""
+        self.takes_pages = takes_pages
+        """Whether an address goes on paging, or can begin to."""
+        self._core = core
+        self._paging = paging
+        self._entering: Counter[str] = Counter()
+        """Publications that were taken and are not staged yet, by address."""
+        self._most: dict[str, _Most] = {}
+
+    def enters(self, address: str) -> None:
+        """A publication was taken, of at least one message; `entered` once it is staged, or will not be."""
+        self._entering[address] += 1
+
+    def entered(self, address: str) -> None:
+        self._entering[address] -= 1
+        if not self._entering[address]:
+            del self._entering[address]
+
+    def reached(self, address: str, limits: AddressLimits) -> PagesReached | None:
+        """Which limit on its pages an address has come to."""
+        limit = self._by(address, limits, self._unknown(address))
+        if limit is None:
+            return None
+        self._paging.current()
+        limit = self._by(address, limits, 0)
+        if limit is not None:
+            return PagesReached(limit, True)
+        limit = self._by(address, limits, self._unknown(address))
+        return None if limit is None else PagesReached(limit, False)
+
+    def _by(self, address: str, limits: AddressLimits, more: int) -> str | None:
+        messages = self._most_known(address) + more if limits.page_limit_messages >= 0 else 0
+        return limits.pages_reached(self._paging.page_count(address), messages)
+
+    def _unknown(self, address: str) -> int:
+        """Messages of which it is not known yet whether they count."""
+        return self._paging.messages_unknown(address) + self._entering[address]
+
+    def _most_known(self, address: str) -> int:
+        """How many messages the queue has in pages that has most of them there, as of the last look."""
+        paged = self._core.pages.get(address)
+        if paged is None:
+            return 0
+        known, queues = self._most.get(address), self._core.bindings.queues_of(address)
+        if known is None or not known.is_of(paged, queues):
+            counts = (
+                sum(paged.count(number, queue.queue_id) for number in paged.numbers()) for queue in queues
+            )
+            known = _Most(paged, paged.version, queues, max(counts, default=0))
+            self._most[address] = known
+        return known.messages

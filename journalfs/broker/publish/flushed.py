@@ -1,0 +1,299 @@
+"""What flushes told to be kept: durable beside the journal until it is published, and published exactly once.
+
+A flush notes the content and where it goes (`journalfs.large.flushed`). The transaction that publishes it
+says so (`settled.py`), so of a crash after it nothing comes twice. What was not published when the process
+ended is, once the store is open for writing again (`publish_left`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from journalfs import door
+from journalfs.broker.limits.admission import Admitted
+from journalfs.broker.publish.framing import Framer, Framing, framing_of
+from journalfs.change.duplicates import Settled
+from journalfs.engine.waiting import offload
+from journalfs.errors import (
+    BadEnvelope,
+    Damaged,
+    JournalfsError,
+    NoRoute,
+    NoSuchName,
+    RecordTooLarge,
+    SystemFailure,
+)
+from journalfs.format.flush_note import FlushNote
+from journalfs.large.flushed import FlushedFolder
+from journalfs.large.writing import Spool
+from journalfs.limits import NAME_BYTES_MAX
+from journalfs.message.outgoing import Buffer, Outgoing, WholeFile
+
+if TYPE_CHECKING:
+    from journalfs.broker.limits.admission import Admission
+    from journalfs.change.journals import Journals
+    from journalfs.live.core import Core
+
+FLUSHED: Final = "flushed"
+UNPUBLISHED: Final = "unpublished"
+
+_NAMES_MAX: Final = 5
+"""In an event."""
+
+_FOR_GOOD: Final = (BadEnvelope, Damaged, NoRoute, NoSuchName, RecordTooLarge)
+"""What is not going to be different another time."""
+
+
+def path_of(address: str, queue: str | None, file_name: str | None = None) -> str:
+    """Where in the tree a file is written, for people."""
+    return "/".join(name for name in (address, queue, file_name) if name is not None)
+
+
+class PublishingStore(Protocol):
+    """Where files are published: `journalfs.store.write.store.WritingStore`."""
+
+    core: Core
+    journals: Journals
+    admission: Admission
+
+    async def publish(
+        self,
+        address: str,
+        queue: str | None,
+        messages: Sequence[Outgoing],
+        *,
+        path: str | None = None,
+        whole: bool = False,
+        admitted: Admitted | None = None,
+        settles: str | None = None,
+    ) -> None: ...
+
+    def own_directory(self, name: str) -> Path: ...
+
+
+class Flushed:
+    """The notes of one store. Nothing but one process has a store open for writing."""
+
+    def __init__(self, store: PublishingStore, settled: Settled, folder: FlushedFolder) -> None:
+        self._store = store
+        self._core = store.core
+        self._settled = settled
+        self.folder = folder
+        self._left: list[FlushNote] = []
+        self._gone: list[str] = []
+        """Notes that have done their work and are still there."""
+
+    @staticmethod
+    def new_id() -> str:
+        return secrets.token_hex(8)
+
+    # ---- opening the store ----
+
+    def recover(self) -> None:
+        """Find out what was flushed and not published. Raises OSError, and `ReadOnlyStore`."""
+        self._settled.load()
+        found = self.folder.notes()
+        self._left = [note for note in found.notes if note.note_id not in self._settled]
+        self.folder.remove([note.note_id for note in found.notes if note.note_id in self._settled])
+        # It may be readable another time, and must not be published then if it was.
+        unread = {path.stem for path, _ in found.unreadable}
+        self._settled.forget([note_id for note_id in self._settled.ids() if note_id not in unread])
+        for path, error in found.unreadable:
+            reason = f"cannot be read: {error.strerror or error}"
+            message = f"{path.name}: flushed content {reason}; it stays, and the next mount tries again"
+            self._core.events.add("flushed", message, level=logging.ERROR)
+        for path in found.broken:
+            # The process ended within the flush, and nobody was told anything; or else the file is damaged.
+            aside = self._aside(path.name)
+            door.rename(path, aside)
+            message = f"{path.name}: the note of flushed content is not whole; it is {aside} now"
+            self._core.events.add("kept", message, level=logging.ERROR)
+        self.folder.tidy()
+        self._unlink_bodies()
+
+    def _unlink_bodies(self) -> None:
+        """A body that got its message's name, and whose message was not published: it gets another one."""
+        bodies = [self.folder.body_path(note.note_id) for note in self._left if note.has_body_file]
+        ours = {(found.st_dev, found.st_ino) for found in map(door.status, filter(door.exists, bodies))}
+        for file in self._core.large.files() if ours else ():
+            path = self._core.large.path / file.name
+            found = door.status(path)
+            if (found.st_dev, found.st_ino) in ours:
+                door.remove(path)
+
+    def left_addresses(self) -> Sequence[str]:
+        """Where `publish_left` is going to publish something."""
+        return [note.address for note in self._left]
+
+    async def publish_left(self) -> None:
+        """Publish what was flushed before the store was opened. What cannot be published stays, or is put
+        aside if that will not change; an event says which.
+        """
+        while self._left:
+            await self._publish_left(self._left[0])
+            del self._left[0]
+
+    async def _publish_left(self, note: FlushNote) -> None:
+        name = path_of(note.address, note.queue, note.file_name)
+        try:
+            await self.publish(note)
+        except JournalfsError as error:
+            if isinstance(error, _FOR_GOOD):
+                await offload(partial(self.set_aside, note, error))
+            else:
+                message = f"{name}: not published yet: {error}; the next mount tries again"
+                self._core.events.add("flushed", message, level=logging.ERROR)
+        else:
+            message = f"{name}: published now; it was flushed when the mount before this ended"
+            self._core.events.add("flushed", message, level=logging.INFO)
+
+    # ---- one note ----
+
+    async def note(self, note: FlushNote, content: Buffer) -> None:
+        """Make durable that this is to be published. Raises SystemFailure."""
+        try:
+            await offload(lambda: self.folder.write(note, content))
+        except OSError as error:
+            raise SystemFailure.from_os(error, note.file_name, doing="keep the flushed content") from error
+
+    async def publish(self, note: FlushNote) -> None:
+        """Publish what was flushed, unless it is published. Raises JournalfsError; then it stays noted."""
+        if note.note_id not in self._settled:
+            try:
+                messages = await offload(lambda: self._messages(note))
+            except OSError as error:
+                raise SystemFailure.from_os(
+                    error, note.file_name, doing="read the flushed content"
+                ) from error
+            await self._store.publish(
+                note.address,
+                note.queue,
+                messages,
+                path=path_of(note.address, note.queue, note.file_name),
+                whole=True,
+                admitted=self.admitted(note.address),
+                settles=note.note_id,
+            )
+        await self.settled(note.note_id)
+
+    def admitted(self, address: str) -> Admitted:
+        """What is published at the last close was taken by a write; nobody could be told otherwise now."""
+        return Admitted(self._store.admission.decide_late(address), late=True)
+
+    async def settled(self, note_id: str) -> None:
+        """It is published, by a transaction that says so: the note has done its work."""
+        writer = self._store.journals.messages
+        await writer.durable(writer.position)
+        self.drop(note_id)
+
+    def drop(self, note_id: str) -> None:
+        """Nobody needs the note any more. It goes soon."""
+        self._gone.append(note_id)
+
+    async def forget(self, note_id: str) -> None:
+        """It must not be published any more, whatever happens. Raises SystemFailure."""
+        try:
+            await offload(lambda: self.folder.remove([note_id]))
+        except OSError as error:
+            raise SystemFailure.from_os(error, note_id, doing="remove the flushed content") from error
+
+    def _messages(self, note: FlushNote) -> Sequence[Outgoing]:
+        content = self.folder.read(note)
+        framing = framing_of(note.file_name)
+        if framing is Framing.WHOLE_FILE:
+            return [WholeFile(content, finished=True)]
+        assert isinstance(content, bytes)
+        framer = Framer(framing)
+        return [*framer.feed(content), *framer.finish()]
+
+    # ---- what goes ----
+
+    def take_gone(self) -> list[str]:
+        """Notes that are to be removed, by whoever asks."""
+        gone, self._gone = self._gone, []
+        return gone
+
+    async def tidy(self) -> None:
+        """Remove what is of no use any more. Raises OSError and JournalfsError; then opening the store does
+        it.
+        """
+        gone = self.take_gone()
+        if gone:
+            await offload(lambda: self.folder.remove(gone))
+            self._settled.forget(gone)
+
+    def close(self) -> None:
+        """The same, at the end."""
+        gone = self.take_gone()
+        try:
+            if gone and self._store.journals.failure is None:
+                self.folder.remove(gone)
+                self._settled.forget(gone)
+        except (OSError, JournalfsError) as error:
+            message = f"{self.folder.path}: published content could not be removed: {error}"
+            self._core.events.add("flushed", message)
+
+    # ---- what cannot be published ----
+
+    def set_aside(self, note: FlushNote, error: JournalfsError) -> None:
+        """Keep what was flushed for its owner, and say where it is."""
+        try:
+            path = self._aside(note.file_name)
+            self.folder.set_aside(note, path)
+        except OSError as failure:
+            name = path_of(note.address, note.queue, note.file_name)
+            message = f"{name}: not published: {error}; it stays in {self.folder.path}: {failure}"
+            self._core.events.add("not-kept", message, level=logging.ERROR)
+        else:
+            self._say_kept(path_of(note.address, note.queue, note.file_name), error, path)
+
+    def set_aside_spool(self, spool: Spool, name: str, error: JournalfsError) -> None:
+        """The same of what nothing notes; `name` is the path of the file."""
+        try:
+            path = self._aside(name.rpartition("/")[2])
+            spool.keep(path)
+        except OSError as failure:
+            message = f"{name}: not published: {error}; it cannot be kept: {failure}"
+            self._core.events.add("not-kept", message, level=logging.ERROR)
+        else:
+            self._say_kept(name, error, path)
+
+    def set_aside_files(self, name: str, files: Sequence[Path]) -> None:
+        """The same of files that went unpublished with a staged directory; `name` is its path."""
+        kept: list[Path] = []
+        for file in files:
+            path = self._aside(file.name)
+            try:
+                door.rename(file, path)
+            except OSError as failure:
+                message = f"{name}: {file.name} is not published, and cannot be kept: {failure}"
+                self._core.events.add("not-kept", message, level=logging.ERROR)
+            else:
+                kept.append(path)
+        if kept:
+            where = f"{kept[0].parent} now: {', '.join(path.name for path in kept[:_NAMES_MAX])}"
+            message = f"{name}: {len(kept)} files in it are not published; they are in {where}"
+            self._core.events.add("kept", message, level=logging.WARNING)
+
+    def stays(self, note: FlushNote, error: JournalfsError) -> None:
+        """Nothing tells whether it is published: the journal does when it is read again."""
+        name = path_of(note.address, note.queue, note.file_name)
+        message = f"{name}: {error}; the next mount publishes it, if the disk has not got it"
+        self._core.events.add("flushed", message, level=logging.ERROR)
+
+    def _say_kept(self, name: str, error: JournalfsError, path: Path) -> None:
+        message = f"{name}: not published: {error}; the content is in {path}"
+        self._core.events.add("kept", message, level=logging.ERROR)
+
+    def _aside(self, file_name: str) -> Path:
+        directory = self._store.own_directory(UNPUBLISHED)
+        now_ms = self._core.clock.now_ms()
+        prefix = f"{now_ms}-{self.new_id()}-"
+        # The end of a long name, which has the suffix, where both together are too long.
+        return directory / (prefix + os.fsdecode(os.fsencode(file_name)[len(prefix) - NAME_BYTES_MAX :]))

@@ -1,0 +1,160 @@
+"""The end of the message journal in the hands of who publishes lines without Python.
+
+While it is lent, no code of the store runs but what only looks at what was there before. What C may not
+decide is looked at here, before: a way is open as long as a line that is written to it is nothing but an ADD
+and a reference to each of its queues, or a transaction of such. All else is left to `WritingStore.publish`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+
+from journalfs.api import LentEnd
+from journalfs.broker.limits.admission import Admission
+from journalfs.change.address_rules import ExpiryRule
+from journalfs.change.arrivals import Arrivals
+from journalfs.change.journals import Journals
+from journalfs.change.publishing import Publishing
+from journalfs.change.queue_kinds import QueueKinds
+from journalfs.change.routing import AnyRoute, Routing
+from journalfs.clock import SystemClock
+from journalfs.engine.tail import FLUSH, FULL, STAGE, UNFIT, UNLIMITED, Tail, TailWay
+from journalfs.errors import JournalfsError
+from journalfs.journal.upkept import Position
+from journalfs.live.core import Core
+from journalfs.live.memory import Held, each_at_most
+from journalfs.message.outgoing import USER_IDS
+
+
+@dataclass(slots=True)
+class LinesWay:
+    """To an address, or to one of its queues."""
+
+    address: str
+    queue: str | None
+    tail: TailWay
+    route: AnyRoute | None = None
+    """Where it leads, while it is open."""
+
+    @property
+    def pointer(self) -> int:
+        return self.tail.address
+
+
+@dataclass(frozen=True, slots=True)
+class Lending:
+    """`writable` says whether anything may be published at all, `published` is called when something was."""
+
+    core: Core
+    journals: Journals
+    routing: Routing
+    rules: Callable[[str], ExpiryRule]
+    kinds: QueueKinds
+    publishing: Publishing
+    admission: Admission
+    arrivals: Arrivals
+    writable: Callable[[], bool]
+    published: Callable[[], None]
+    settle: Callable[[Position], Awaitable[None]]
+    """Has it durable, where flushes are left to Python."""
+    tail: Tail
+
+    @property
+    def defers(self) -> bool:
+        return self.journals.messages.backend.defers
+
+    async def settled(self) -> None:
+        """Return when all that was published is durable. Raises WriteFailed."""
+        await self.settle(self.journals.messages.position)
+
+    @property
+    def end(self) -> LentEnd:
+        """What the code needs that publishes."""
+        return LentEnd(STAGE, FLUSH, FULL, UNFIT, self.tail.address)
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why nothing can be published any more."""
+        return self.journals.failure
+
+    @staticmethod
+    def way(address: str, queue: str | None) -> LinesWay:
+        """A way that lines may take, which is closed."""
+        return LinesWay(address, queue, TailWay())
+
+    def lend(self, ways: Iterable[LinesWay]) -> bool:
+        """Lend it, to publish on those of the ways that are open now. False: it stays here."""
+        if not self.writable() or self.arrivals.leaving or not self.journals.messages.lend(self.tail):
+            return False
+        fields, clock = self.tail.fields, self.core.clock
+        fields.id_last, fields.id_end = self.journals.ids.last, self.journals.ids.end
+        fields.step_last = USER_IDS.last
+        fields.now_ms = -1 if isinstance(clock, SystemClock) else clock.now_ms()
+        claimed: set[tuple[str, str | None]] = set()
+        found = sum([self._opened(way, claimed) for way in ways])
+        # Where an address has limits, these were looked at just now.
+        fields.room_bytes, fields.room_messages = self.admission.room_everywhere() or (UNLIMITED, UNLIMITED)
+        return found > 0
+
+    def _opened(self, way: LinesWay, claimed: set[tuple[str, str | None]]) -> bool:
+        way.tail.close()
+        address = way.address
+        try:
+            route = way.route = self.routing.of_any(address, way.queue)
+            room = self.admission.room(address)
+        except JournalfsError:
+            return False
+        if route is None or room is None or not route.queues_per_message:
+            return False
+        if self.kinds.special((*route.every, *route.in_turn)):
+            return False
+        if way.queue is None and self.routing.besides(address):
+            return False
+        # Nobody but one way knows whose turn it is, or how much room is left.
+        needed: set[tuple[str, str | None]] = set()
+        if len(route.in_turn) > 1:
+            needed.add((address, route.turns_of))
+        if room != (UNLIMITED, UNLIMITED):
+            needed.add((address, None))
+        if needed & claimed:
+            return False
+        claimed |= needed
+        way.tail.open(
+            self.publishing.batch_of(address, route),
+            turn=self.routing.turn(address, route),
+            expires_ms=self.rules(address).delay_of_new_ms(),
+            each_bytes=each_at_most(address, max(1, len(self.core.bindings.queues_of(address)))),
+        )
+        fields = way.tail.fields
+        fields.room_bytes, fields.room_messages = room
+        return True
+
+    def take_back(self, ways: Iterable[LinesWay]) -> bool:
+        """Learn of all that was published; whether there was anything. If it failed, the store takes nothing
+        any more.
+        """
+        fields = self.tail.fields
+        if not (fields.records or fields.error):
+            return False
+        reached = self.journals.messages.take_back(self.tail)
+        position = self.journals.messages.position if self.defers else reached
+        self.journals.ids.drawn(int(fields.id_last))
+        USER_IDS.drawn(int(fields.step_last))
+        for way in ways:
+            self._count(way, position)
+        fields.error = 0
+        if not self.defers:
+            self.published()
+        return True
+
+    def _count(self, way: LinesWay, position: int) -> None:
+        fields, route = way.tail.fields, way.route
+        if not fields.messages:
+            return
+        assert route is not None
+        if route.in_turn:
+            self.routing.took_so_many(way.address, route, int(fields.messages))
+        if self.admission.in_force.of(way.address).counted:
+            self.admission.staged(way.address, position, Held(int(fields.bytes), int(fields.messages)))
+        fields.messages = fields.bytes = 0

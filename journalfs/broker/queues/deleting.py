@@ -1,0 +1,109 @@
+"""Deleting queues and addresses: what has to be over before, and what goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from journalfs.api import QueuePath
+from journalfs.bindings.model import Queue
+from journalfs.broker.consume.delivering import Deliveries
+from journalfs.broker.pages.paged import Paged
+from journalfs.broker.queues.administering import Administering, address_named, queue_named
+from journalfs.change.arrivals import Arrivals
+from journalfs.change.duplicates import DuplicateIds
+from journalfs.change.journals import Journals
+from journalfs.errors import HeldByReaders, NotEmpty
+from journalfs.journal.upkept import Position
+from journalfs.live.core import Core
+from journalfs.views.queues import StoreQueue
+from journalfs.views.transactions import any_concerned, refuse_concerned
+
+
+@dataclass(slots=True)
+class Deleting:
+    """Whoever calls any of these is the only one to change the bindings meanwhile. `bound` waits for a change
+    of the bindings, `published` for what was staged. `reached_from` says which queues get what is sent to an
+    address, and `concerns` whether those of one address, a wildcard perhaps, get what is sent to another.
+    """
+
+    core: Core
+    journals: Journals
+    duplicates: DuplicateIds
+    administering: Administering
+    arrivals: Arrivals
+    deliveries: Deliveries
+    paged: Paged
+    find: Callable[[QueuePath], StoreQueue]
+    bound: Callable[[Position | None], Awaitable[None]]
+    published: Callable[[], Awaitable[None]]
+    reached_from: Callable[[str], Sequence[Queue]]
+    concerns: Callable[[str, str], bool]
+
+    async def address(self, name: str) -> None:
+        """Raises `NoSuchName`, and `NotEmpty` while it has queues, or a page of others in its folder."""
+        address = address_named(self.core.bindings, name)
+        if self.core.bindings.queues_of(name):
+            raise NotEmpty(f"{name}: queues are bound to it")
+        stray = self.core.stray_page(name)
+        if stray is not None:
+            what = "is of queues of another address and would go too; unmount, and move it where it belongs"
+            raise NotEmpty(f"{name}: {stray} {what}")
+        await self.bound(self.administering.delete_address(address))
+        self.administering.deleted.was_deleted(address)
+        await self.paged.address_deleted(name)
+        self.deliveries.uses.address_gone(name)
+
+    async def queue(self, address: str, name: str) -> None:
+        """Raises `NoSuchName`, `NotEmpty` while it holds messages, `HeldByReaders` while it is consumed, and
+        `HeldByTransaction` while it is not decided what it holds.
+        """
+        async with self._alone(address):
+            model = queue_named(self.core.bindings, address, name)
+            found = self.find((address, name))
+            if len(found):
+                raise NotEmpty(f"{address}::{name}: it holds messages")
+            refuse_concerned(found.content)
+            self.deliveries.refuse_consumed(found)
+            if found.message_count:
+                raise HeldByReaders(f"{address}::{name}: a transaction has messages of it")
+            await self._unbind(model)
+
+    async def unused_queue(self, model: Queue, is_unused: Callable[[], bool]) -> bool:
+        """Delete a queue with what it holds, if it is there and unused even after all that was on its way to
+        it has come.
+        """
+        async with self._alone(model.address):
+            if not is_unused():
+                return False
+            found = self.find((model.address, model.name))
+            if len(found):
+                await self.deliveries.purge(found)
+            if found.message_count or any_concerned(found.content):
+                return False
+            await self._unbind(model)
+            return True
+
+    @asynccontextmanager
+    async def _alone(self, address: str) -> AsyncIterator[None]:
+        """Nothing comes to an address, and all that came before is there."""
+        self.arrivals.leaving.add(address)
+        try:
+            await self.arrivals.none(address)
+            await self.published()
+            yield
+        finally:
+            self.arrivals.leaving.discard(address)
+
+    async def _unbind(self, model: Queue) -> None:
+        await self.bound(self.administering.delete_queue(model))
+        self.administering.deleted.queue_was_deleted(model)
+        await self.paged.queue_deleted(model.address, model.queue_id)
+        self.deliveries.uses.queue_gone(model.queue_id, model.address)
+        reached = [one for one in self.duplicates.addresses() if self.concerns(model.address, one)]
+        for address in reached:
+            if not self.reached_from(address):
+                # What is sent to it again is no duplicate of what queues had that are gone.
+                for record in self.duplicates.clear(address):
+                    self.journals.messages.stage_delete(record)

@@ -1,0 +1,731 @@
+"""The parts of one open store that everything else looks at: journal, pages, large bodies, bindings, damage.
+
+A `Core` is changed in place as a broker goes on writing; `epoch` moves on when the journal had to be read
+anew, so that everything made from reference indexes knows to make itself again.
+"""
+
+from __future__ import annotations
+
+import logging
+from array import array
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+from weakref import WeakSet
+
+from journalfs.bindings.model import BindingsState, FullNames
+from journalfs.clock import Clock
+from journalfs.config.layout import StoreLayout
+from journalfs.damage import Damage, name_of
+from journalfs.engine.buffers import MENDS_MAX, MappedFile
+from journalfs.engine.lines import LineBatch
+from journalfs.engine.pages import PageScan, scan_page
+from journalfs.engine.state import LiveState
+from journalfs.engine.state_batch import keep_aside
+from journalfs.engine.state_types import Operation, TransactionInfo
+from journalfs.engine.status import FileTorn
+from journalfs.engine.waiting import Slices
+from journalfs.errors import DecodeError
+from journalfs.format.page_folder import ADDRESS_FILE_NAME, INVALID_SUFFIX, ascii_only, format_page_name
+from journalfs.format.primitives import Reader
+from journalfs.format.record_types import MessageType, RecordKind
+from journalfs.ids import MessageId, PageNumber, QueueId
+from journalfs.journal.kept_damage import kept_damage
+from journalfs.journal.loader import JournalLoader
+from journalfs.large.directory import LargeDirectory
+from journalfs.live.changes import Changes
+from journalfs.live.events import Events, LoopLag
+from journalfs.live.large_bodies import LargeBodies
+from journalfs.live.lost_bindings import LostBindings
+from journalfs.live.memory import ActingLimit, Totals
+from journalfs.live.missing import missing_directories, pages_taken_away
+from journalfs.live.part_numbers import PartNumbers
+from journalfs.live.undecided import undecided_damage, undecided_in
+from journalfs.message.envelope import decode_envelope
+from journalfs.paging.address import PagedAddress, PageSummary
+from journalfs.paging.cursors import Cursors, Moved, SideRecord
+from journalfs.paging.folders import PageFile, PageFolder, PagingDirectory
+
+if TYPE_CHECKING:
+    from journalfs.live.explaining import Explanations
+    from journalfs.live.runs import HeldFile, JournalSegment, Run
+    from journalfs.live.settings import KnownSettings
+    from journalfs.older.reading import Description, SourcePlaces
+
+
+# Parts whose lines were laid out for a reader, kept for the next one.
+#
+# To lay out 65,536 lines takes some 1.5 ms; what a part holds changes only by messages that leave it.
+
+LINES_MAX: Final = 262_144
+"""Of all that are kept: 25 MB."""
+
+PARTS_MAX: Final = 64
+
+
+class LaidOut:
+    """By what tells one content from every other. May be cleared in any thread."""
+
+    __slots__ = ("_kept", "_lock")
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Hashable, tuple[Run, JournalSegment]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: Hashable) -> tuple[Run, JournalSegment] | None:
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+            return found
+
+    def __contains__(self, key: Hashable) -> bool:
+        with self._lock:
+            return key in self._kept
+
+    def keep(self, key: Hashable, run: Run, segment: JournalSegment) -> None:
+        """Bodies in files of their own are not kept: their space is free once they are deleted."""
+        if segment.lines.has_large or len(run) > LINES_MAX:
+            return
+        with self._lock:
+            self._kept[key] = run, segment
+            while len(self._kept) > PARTS_MAX or sum(len(run) for run, _ in self._kept.values()) > LINES_MAX:
+                self._kept.popitem(last=False)
+
+    def clear(self) -> None:
+        """Let go of the journal files that they are rendered from."""
+        with self._lock:
+            self._kept.clear()
+
+
+# What queues said of themselves last, for who asks again at once: reading one file asks four times.
+
+KEPT_MAX: Final = 64
+"""Queues that are read side by side."""
+
+KEPT_MS: Final = 100
+"""For how long messages that become due or expire meanwhile are not looked for."""
+
+
+class Statuses:
+    """By queue."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[QueueId, tuple[object, int, Mapping[str, object]]] = OrderedDict()
+
+    def get(
+        self, queue: QueueId, made_of: object, now_ms: int, make: Callable[[], Mapping[str, object]]
+    ) -> Mapping[str, object]:
+        """As it was made, if that was just now and of the same."""
+        made_before, before_ms, status = self._kept.get(queue, (None, 0, {}))
+        if made_before != made_of or not 0 <= now_ms - before_ms < KEPT_MS:
+            status = make()
+            self._kept[queue] = made_of, now_ms, status
+            self._kept.move_to_end(queue)
+            if len(self._kept) > KEPT_MAX:
+                self._kept.popitem(last=False)
+        return status
+
+
+# What delivering knows of messages by queue, and the disk does not: which are with a reader that consumes,
+# or wait in a draft, and how often some were delivered in vain.
+
+
+class Aside:
+    """Of what was handed out, what is out of sight, as if a prepared transaction had acknowledged it."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        """Grows with each change of what is in pages."""
+        self.messages: dict[QueueId, set[MessageId]] = {}
+        self.paged: dict[QueueId, set[tuple[PageNumber, int]]] = {}
+
+    def put(self, queue: QueueId, messages: array[int], paged: Iterable[tuple[PageNumber, int]]) -> None:
+        self.messages.setdefault(queue, set()).update(map(MessageId, messages))
+        self._change(queue, lambda places: places.update(paged))
+
+    def drop(self, queue: QueueId, messages: array[int], paged: Iterable[tuple[PageNumber, int]]) -> None:
+        self.messages[queue].difference_update(map(MessageId, messages))
+        self._change(queue, lambda places: places.difference_update(paged))
+
+    def _change(self, queue: QueueId, change: Callable[[set[tuple[PageNumber, int]]], None]) -> None:
+        places = self.paged.setdefault(queue, set())
+        before = len(places)
+        change(places)
+        self.version += len(places) != before
+
+
+class HeldMessages:
+    """What was handed out and neither acknowledged nor given back. `version` grows with each change."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._messages: dict[QueueId, set[MessageId]] = {}
+        self._paged: dict[QueueId, set[tuple[PageNumber, int]]] = {}
+        self.aside = Aside()
+        self._delayed: dict[QueueId, dict[MessageId | tuple[PageNumber, int], int]] = {}
+        self._attempts: dict[QueueId, dict[MessageId, int]] = {}
+
+    def hold(
+        self, queue: QueueId, messages: Iterable[MessageId], paged: Iterable[tuple[PageNumber, int]]
+    ) -> None:
+        self.version += 1
+        self._messages.setdefault(queue, set()).update(messages)
+        self._paged.setdefault(queue, set()).update(paged)
+
+    def let_go(
+        self, queue: QueueId, messages: Iterable[MessageId], paged: Iterable[tuple[PageNumber, int]]
+    ) -> None:
+        self.version += 1
+        self._messages[queue].difference_update(messages)
+        self._paged[queue].difference_update(paged)
+
+    def delayed(self, queue: QueueId) -> dict[MessageId | tuple[PageNumber, int], int]:
+        """When the next attempt is due where that is not on disk: of messages in pages, and beyond
+        `max-redelivery-records`. In milliseconds since 1970, by place.
+        """
+        return self._delayed.setdefault(queue, {})
+
+    def counts(self, queue: QueueId) -> bool:
+        """Whether there are attempts that are not on disk."""
+        return bool(self._attempts.get(queue))
+
+    def attempts(self, queue: QueueId, message_id: MessageId) -> int:
+        """How often a message was delivered in vain, where that is not on disk; otherwise 0."""
+        return self._attempts.get(queue, {}).get(message_id, 0)
+
+    def failed(self, queue: QueueId, attempts: int) -> list[MessageId]:
+        """What was delivered in vain at least so often, where that is not on disk."""
+        known = self._attempts.get(queue, {})
+        return [message_id for message_id, count in known.items() if count >= attempts]
+
+    def count(self, queue: QueueId, message_id: MessageId, attempts: int) -> None:
+        self.version += 1
+        self._attempts.setdefault(queue, {})[message_id] = attempts
+
+    def forget(self, queue: QueueId, message_id: MessageId) -> None:
+        """It left, and its attempts count no more."""
+        self._attempts.get(queue, {}).pop(message_id, None)
+
+    def any(self, queue: QueueId) -> bool:
+        return bool(self._messages.get(queue) or self._paged.get(queue))
+
+    def messages(self, queue: QueueId) -> list[MessageId]:
+        """Those in the journal that are in sight, by id."""
+        return sorted(self._messages.get(queue, set()) - self.aside.messages.get(queue, set()))
+
+    def paged(self, queue: QueueId) -> dict[PageNumber, array[int]]:
+        """The same of those in pages: indexes by page."""
+        found: dict[PageNumber, array[int]] = {}
+        for number, index in sorted(self._paged.get(queue, set()) - self.aside.paged.get(queue, set())):
+            found.setdefault(number, array("I")).append(index)
+        return found
+
+    def has(self, queue: QueueId, place: MessageId | tuple[PageNumber, int]) -> bool:
+        if isinstance(place, tuple):
+            return place in self._paged.get(queue, ())
+        return place in self._messages.get(queue, ())
+
+
+logger = logging.getLogger(__name__)
+
+DOUBT_INTERVAL_NS = 60 * 1_000_000_000
+"""From one time that the journal is read anew because its content is in doubt to the next."""
+
+
+@dataclass(slots=True)
+class Core:
+    layout: StoreLayout
+    clock: Clock
+    loaded: JournalLoader
+    """The journal as far as it was taken over; ask for `loader`."""
+    bindings: BindingsState
+    large: LargeDirectory
+    events: Events
+    numbers: PartNumbers
+    epoch: int = 0
+    edition: int = 0
+    """How often bytes of the journal turned out to have changed in place."""
+    live_broker: bool = False
+    """A broker holds the store's lock: what is read may be overwritten soon after."""
+    pages: dict[str, PagedAddress] = field(default_factory=dict)
+    """By address."""
+    cursors: Cursors = field(default_factory=Cursors)
+    bodies: LargeBodies = field(init=False)
+    lost: LostBindings = field(init=False)
+    totals: Totals = field(init=False)
+    torn: set[int] = field(default_factory=set)
+    """Journal files, by slot, of which a reader could not read something that was measured."""
+    index_void: bool = False
+    """A message was not what the index says of it: the index is not to be believed again."""
+    journal_doubted: bool = False
+    """The same, and the journal is to be read anew."""
+    behind: Callable[[], object] | None = None
+    """Takes over what this process made durable and nobody has asked for since. Set by a store that is
+    written.
+    """
+    look_again: Callable[[], None] = lambda: None
+    """Takes over what the broker did since the last look, at once. Set by the store."""
+    limits_of: Callable[[str], ActingLimit | None] = lambda address: None
+    """What limits do to an address; None where nobody publishes. Set by a store that is written."""
+    changes: Changes = field(default_factory=Changes)
+    """Wakes who waits for a message."""
+    in_delivery: HeldMessages = field(default_factory=HeldMessages)
+    """Messages that readers of a stream have and have not acknowledged yet."""
+    undecided_pages: Callable[[str], frozenset[PageNumber]] = lambda address: frozenset()
+    """Pages of an address with records of which it is not known yet whether they count. Set by a store that
+    is written.
+    """
+    bindings_damage: tuple[Damage, ...] = ()
+    missing_journal_files: Sequence[str] = ()
+    """Their ids, as of when the store was opened. Files may have been lost, or deleted by hand."""
+    other_damage: Callable[[], Iterable[Damage]] = tuple
+    """What is wrong with the store as a whole."""
+    derived: Description | None = None
+    """What it was derived from; None: it is a broker's own store."""
+    paging: PagingDirectory = field(init=False)
+    second_folders: list[Damage] = field(default_factory=list)
+    """What is wrong with which folder is of which address."""
+    _by_ascii: tuple[BindingsState | None, Mapping[str, Sequence[str]]] = (None, {})
+    _by_records: dict[Path, tuple[PageFolder, BindingsState, tuple[str | None, str | None]]] = field(
+        default_factory=dict
+    )
+    tally: Counter[tuple[QueueId, str]] = field(default_factory=Counter)
+    """Messages that left a queue since the store was opened without anybody having asked, by the name that a
+    broker has for the reason.
+    """
+    duplicates_left_out: Counter[str] = field(default_factory=Counter)
+    """Messages that were not published since the store was opened, their duplicate ids being known: how many,
+    by address.
+    """
+    held: WeakSet[HeldFile] = field(default_factory=WeakSet)
+    """Journal files that open files are rendered from: their bytes must not be overwritten."""
+    laid_out: LaidOut = field(default_factory=LaidOut)
+    statuses: Statuses = field(default_factory=Statuses)
+    settings: KnownSettings | None = None
+    """As they were when somebody asked for them; ask `settings_in_force`."""
+    measured: bool = True
+    """All that was taken over is measured; False after that failed."""
+    _explanations: Explanations | None = None
+    _places: SourcePlaces | None = None
+    _doubted_ns: int | None = None
+    _registered: tuple[int, BindingsState | None] = (-1, None)
+    """With the live state of which epoch, which bindings."""
+    _side_key: tuple[int, int, int] = (-1, -1, -1)
+    _folders_changed: bool = False
+    """Page folders are otherwise than `refresh_pages` said last."""
+    _taken_away: list[tuple[PageFile, PageSummary | None]] = field(default_factory=list)
+    _duplicates: tuple[tuple[int, int], Mapping[str, int]] = ((-1, -1), {})
+
+    lag: LoopLag = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lag = LoopLag(self.clock, self.events)
+        self.bodies = LargeBodies(self)
+        self.lost = LostBindings(self)
+        self.totals = Totals(self)
+        self.paging = PagingDirectory(self.layout.paging_dir, self.root)
+
+    @property
+    def shown(self) -> str:
+        """What people know the store by: of a derived one, what it was derived from."""
+        return str(self.root) if self.derived is None else self.derived.source
+
+    @property
+    def loader(self) -> JournalLoader:
+        """The journal as it is now. Ask on the store's thread, and again after each wait."""
+        if self.behind is not None:
+            self.behind()
+        return self.loaded
+
+    @property
+    def explanations(self) -> Explanations:
+        """What keeps the journal's files."""
+        if self._explanations is None:
+            from journalfs.live.explaining import Explanations  # noqa: PLC0415 - few commands ask
+
+            self._explanations = Explanations(self)
+        return self._explanations
+
+    @property
+    def selection_bytes_max(self) -> int:
+        """What the selections of the process may have together, `selection-memory-bytes`."""
+        value = self.layout.value_in_force("selection-memory-bytes")
+        assert isinstance(value, int)
+        return value
+
+    @property
+    def root(self) -> Path:
+        return self.layout.root
+
+    def let_go(self) -> None:
+        """Give back the files that are mapped, and with them the room of those that are removed. What is open
+        keeps what it needs; nobody may ask for anything else any more.
+        """
+        old = self.loaded
+        self.loaded = JournalLoader(
+            old.directory, old.extension, old.relative_to, self.clock, LiveState(), following=old.following
+        )
+        self.epoch += 1
+        self.pages = {}
+        self.laid_out.clear()
+        self._explanations = None
+
+    def doubt_journal(self) -> None:
+        """A message of the journal is not what it was when it was measured, though no file seems to be
+        another. Reading all of it anew is dear, so it is done now and then only, should it not help.
+        """
+        now_ns = self.clock.monotonic_ns()
+        if self._doubted_ns is None or now_ns - self._doubted_ns >= DOUBT_INTERVAL_NS:
+            self._doubted_ns = now_ns
+            self.index_void = self.journal_doubted = True
+
+    def is_rendered(self, name: str) -> bool:
+        """Whether an open file is rendered from the journal file that its writer knows by `name`: what
+        compaction wrote may have been opened under another one. What is only kept for readers to come is let
+        go of. May be called in any thread.
+        """
+        self.laid_out.clear()
+        try:
+            return any(held.file.name == name for held in list(self.held))
+        except RuntimeError:  # the set grew meanwhile
+            return True
+
+    def register_queues(self) -> None:
+        """Give every bound queue its slot before anything refers to it, so that slots follow the bindings."""
+        state, bindings = self.loader.state, self.bindings
+        known, self._registered = self._registered, (self.epoch, bindings)
+        changed = bindings.changed_since(known[1]) if known[0] == self.epoch else None
+        state.unbind_queues(None if changed is None else changed.queues)
+        ids = bindings.queues.keys() if changed is None else changed.queues & bindings.queues.keys()
+        state.bind_queues(sorted(ids))
+
+    def measure(self) -> None:
+        """Measure what was added; afterwards sizes of lines and files are known without reading."""
+        self.measured = False
+        for attempt in range(MENDS_MAX):
+            self.loader.mark_unreadable()
+            try:
+                self._measure()
+            except FileTorn:
+                if attempt + 1 == MENDS_MAX:
+                    raise
+                self.loader.mend()
+            else:
+                self.measured = True
+                return
+
+    def _measure(self) -> None:
+        self.bodies.measure(self.loader.state.measure())
+        self.bodies.remeasure()
+
+    def refresh_pages(self, *, only_own: bool = False) -> bool:
+        """Take over the paging directory and the positions in the journal. Returns whether anything changed
+        since the last call. `only_own`: of the folders those that this process changed.
+        """
+        if only_own:
+            self._take_own_folders()
+        else:
+            for _ in self._look_at_folders():
+                pass
+        changed, self._folders_changed = self._folders_changed, False
+        taken_away, self._taken_away = self._taken_away, []
+        side_version = self.loader.state.counts().side_version
+        side_key = (side_version, self.epoch, self.in_delivery.aside.version)
+        if side_key != self._side_key:
+            self._side_key = side_key
+            moved = self._take_cursors()
+            for paged in self.pages.values():
+                paged.set_cursors(self.cursors, moved)
+            changed = True
+        self.loaded.missing += tuple(pages_taken_away(self, taken_away))
+        return changed
+
+    async def look_at_folders(self, slices: Slices) -> None:
+        """Look at all folders while others go on; `refresh_pages` says what came of it."""
+        for _ in self._look_at_folders():
+            await slices.pause()
+
+    def _last_read(self, page: PageFile) -> PageSummary | None:
+        """What was in a page that is gone."""
+        paged = next((one for one in self.pages.values() if one.path == page.path.parent), None)
+        return paged.summaries.get(page.number) if paged is not None else None
+
+    def _take_cursors(self) -> Moved:
+        """Take over what the journal says of pages; what of it is otherwise than before."""
+        state, before = self.loader.state, self.cursors
+        changes = state.page_changes()
+        if changes is not None:
+            moved = before.take(changes)
+            prepared = before.take_prepared(self._prepared_cursors())
+            return Moved(moved.places | prepared.places, moved.transactions | prepared.transactions)
+        numbers = state.side_numbers
+        self.cursors = Cursors.from_records(
+            numbers(MessageType.ACKNOWLEDGE_CURSOR),
+            numbers(MessageType.PAGE_COMPLETE),
+            numbers(MessageType.PAGE_TRANSACTION),
+        )
+        self.cursors.take_prepared(self._prepared_cursors())
+        return self.cursors.moved_from(before)
+
+    def _look_at_folders(self) -> Iterator[None]:
+        """One with each step; `_take_own_folders` may be called in between."""
+        yield from self.paging.look()
+        self._note_taken_away()
+        second: list[Damage] = []
+        addresses: set[str] = set()
+        names = self.paging.names()
+        for name in names:
+            yield
+            folder = self.paging.folder(name)
+            address = None if folder is None else self._address_of(folder, second)
+            if folder is None or address is None:
+                continue
+            if address in addresses:
+                second.append(self._second_folder(folder, address))
+                continue
+            addresses.add(address)
+            self._take_folder(address, folder)
+        came = set(self.paging.names()).difference(names)
+        for address in self.pages.keys() - addresses:
+            if self.pages[address].path.name not in came:
+                del self.pages[address]
+                self._folders_changed = True
+        self.second_folders = second
+
+    def _take_own_folders(self) -> None:
+        folders, gone = self.paging.own_folders()
+        self._note_taken_away()
+        for folder in folders:
+            address = self._address_of(folder, [])
+            known = None if address is None else self.pages.get(address)
+            if address is not None and (known is None or known.path == folder.path):
+                self._take_folder(address, folder)
+        for address in [one for one, paged in self.pages.items() if paged.path in gone] if gone else ():
+            del self.pages[address]
+            self._folders_changed = True
+
+    def _note_taken_away(self) -> None:
+        """While it is known what was in them."""
+        self._taken_away += [(page, self._last_read(page)) for page in self.paging.taken_away]
+        self.paging.taken_away.clear()
+
+    def _take_folder(self, address: str, folder: PageFolder) -> None:
+        paged = self.pages.get(address)
+        if paged is None or (paged.path is not folder.path and paged.path != folder.path):
+            paged = self.pages[address] = PagedAddress(
+                folder.path, self.root, self.bodies.measure_page, cursors=self.cursors
+            )
+        self._folders_changed |= paged.update(folder)
+
+    def _second_folder(self, folder: PageFolder, address: str) -> Damage:
+        reason = f"a second page folder of address {address!r} with {len(folder.pages)} pages, not read"
+        return Damage(name_of(folder.path, self.root), 0, 0, "page-folder", reason)
+
+    def _address_of(self, folder: PageFolder, wrong: list[Damage]) -> str | None:
+        """The address a folder stands for, also when its name lost characters to an ASCII-only locale.
+
+        Without a name, it is the address of the queues that its records name, or the one that its first
+        message was sent to; `None` if these say nothing.
+        """
+        written = folder.written_address
+        if written is None:
+            bound, sent_to = self._address_by_records(folder)
+            return bound or sent_to
+        if written in self.bindings.addresses:
+            return written
+        matching = self._ascii_only().get(written, ()) if "?" in written else ()
+        if len(matching) == 1:
+            return matching[0]
+        bound, _ = self._address_by_records(folder)
+        if bound is None:
+            return written
+        wrong.append(self._wrong_address(folder.path, written, bound))
+        return bound
+
+    def _ascii_only(self) -> Mapping[str, Sequence[str]]:
+        """Addresses by what brokers may have written of them, for all folders at once."""
+        if self._by_ascii[0] is not self.bindings:
+            found: dict[str, list[str]] = {}
+            for name in self.bindings.addresses:
+                found.setdefault(ascii_only(name), []).append(name)
+            self._by_ascii = self.bindings, found
+        return self._by_ascii[1]
+
+    def _wrong_address(self, path: Path, written: str, bound: str) -> Damage:
+        reason = f"says {written!r}, and the pages beside it are of queues of {bound!r}"
+        name = name_of(path / ADDRESS_FILE_NAME, self.root)
+        return Damage(name, 0, 0, "page-folder", reason)
+
+    def _address_by_records(self, folder: PageFolder) -> tuple[str | None, str | None]:
+        """The address of a queue that is bound and that a record names, and where the first message was
+        sent to. It takes reading, so it is remembered as long as folder and bindings are the same.
+        """
+        known = self._by_records.get(folder.path)
+        if known is None or known[0] != folder or known[1] is not self.bindings:
+            known = self._by_records[folder.path] = (folder, self.bindings, self._read_address(folder))
+        return known[2]
+
+    def _read_address(self, folder: PageFolder) -> tuple[str | None, str | None]:
+        sent_to: str | None = None
+        for page in folder.pages:
+            try:
+                with MappedFile(page.path) as mapped:
+                    scan = scan_page(mapped)
+                    queue_ids, _ = scan.queue_ids()
+                    sent_to = sent_to or _address_of_first(scan)
+            except OSError:
+                continue  # gone meanwhile, or it is listed with what cannot be read
+            for queue_id in queue_ids:
+                queue = self.bindings.queues.get(QueueId(queue_id))
+                if queue is not None:
+                    return queue.address, sent_to
+        return None, sent_to
+
+    def _prepared_cursors(self) -> Iterable[SideRecord]:
+        for transaction in self.loader.state.transactions():
+            for operation in transaction.operations:
+                if operation.kind == RecordKind.ADD:
+                    yield _side_record(operation)
+        for queue, places in self.in_delivery.aside.paged.items():
+            for number, index in places:
+                yield SideRecord(MessageType.ACKNOWLEDGE_CURSOR, queue, number, index)
+
+    def keep_aside(self, *, aside: bool = True) -> None:
+        """Have a state that knows nothing of it keep out of sight what waits in drafts, or show it."""
+        state = self.loader.state
+        for queue, ids in self.in_delivery.aside.messages.items():
+            keep_aside(state, state.register_queue(queue), array("q", ids), aside=aside)
+
+    def duplicate_ids(self) -> Mapping[str, int]:
+        """How many ids the duplicate detection of each address has stored."""
+        key = (self.loader.state.counts().side_version, self.epoch)
+        if self._duplicates[0] != key:
+            self._duplicates = (key, Counter(self._duplicate_addresses()))
+        return self._duplicates[1]
+
+    def _duplicate_addresses(self) -> Iterable[str]:
+        for operation in self.loader.state.side(MessageType.DUPLICATE_ID):
+            body = self.loader.files[operation.file_slot].copy(operation.body_offset, operation.body_bytes)
+            try:
+                yield Reader(body).simple_string()
+            except DecodeError as error:
+                logger.warning("duplicate id record %d: %s", operation.record_id, error)
+
+    def paged(self, address: str) -> PagedAddress | None:
+        """The pages of an address as they are now."""
+        if self.behind is not None:
+            self.behind()
+        return self.pages.get(address)
+
+    def knows_queue(self, queue_id: QueueId) -> bool:
+        return queue_id in self.bindings.queues or queue_id in self.lost.queues
+
+    def damage(self) -> list[Damage]:
+        """Everything that could not be read, by file and offset."""
+        names = self.queue_names()
+        found = [*self.other_damage(), *self.bindings_damage, *self._of_journal(names)]
+        found += self.bodies.damage()
+        found += [*self.large.problems(self.root), *self.lost.damage(), *missing_directories(self)]
+        found += kept_damage(self.root)
+        found += undecided_damage(self.undecided(), self.loader, names, self.pages.values())
+        return sorted([*found, *self.damage_of_pages()])
+
+    def _of_journal(self, names: Mapping[int, str]) -> Iterable[Damage]:
+        """By the files of what the store was derived from."""
+        found = self.loader.damage(names)
+        if self.derived is None or not found:
+            return found
+        if self._places is None:
+            from journalfs.older.reading import SourcePlaces  # noqa: PLC0415 - seldom needed
+
+            self._places = SourcePlaces(self.derived, self.layout)
+        return map(self._places.told, found)
+
+    def queue_names(self) -> Mapping[int, str]:
+        """In full, by id."""
+        return FullNames(self.bindings.queues)
+
+    def undecided(self) -> list[TransactionInfo]:
+        """Transactions that lost bytes of the journal may have committed: nothing of them counts."""
+        return undecided_in(self.loader, self.loses_ends)
+
+    def loses_ends(self) -> bool:
+        """Whether what says how a transaction ended may be lost: anything is wrong with the journal."""
+        return bool(self.missing_journal_files or self.loader.damage() or any(kept_damage(self.root)))
+
+    def damage_of_pages(self) -> Iterable[Damage]:
+        """What of it is in pages and their folders."""
+        yield from self.paging.problems()
+        yield from self.second_folders
+        for address, paged in self.pages.items():
+            yield from paged.damage()
+            yield from self._cut_short(address, paged)
+            yield from self._of_other_addresses(address, paged)
+
+    def _cut_short(self, address: str, paged: PagedAddress) -> Iterable[Damage]:
+        """Pages that end in whole records, and of which more was consumed than there is. Beside a broker the
+        journal may be ahead of what was seen of its pages.
+        """
+        queues = [] if self.live_broker else [queue.queue_id for queue in self.bindings.queues_of(address)]
+        for number in paged.numbers() if queues else ():
+            summary, page = paged.summary(number), paged.files[number]
+            if summary.damage or not page.stamp.size_bytes:
+                continue
+            if self.cursors.reach_beyond(queues, number, summary.records):
+                reason = "the journal says that more of it was consumed than there is: the rest of it is lost"
+                yield Damage(name_of(page.path, self.root), page.stamp.size_bytes, 0, "short-file", reason)
+
+    def pages_set_aside(self) -> list[str]:
+        """Names of the files that pages were renamed to which are needed no more, but may be had back."""
+        return [
+            name_of(paged.path / (format_page_name(number) + INVALID_SUFFIX), self.root)
+            for paged in self.pages.values()
+            for number in sorted(paged.set_aside)
+        ]
+
+    def _of_other_addresses(self, address: str, paged: PagedAddress) -> Iterable[Damage]:
+        """What nobody is shown: messages of queues that are bound to another address."""
+        others: Counter[str] = Counter()
+        for number in paged.numbers():
+            others.update(self.others_in(address, paged, number))
+        for other, pages in sorted(others.items()):
+            name = name_of(paged.path / ADDRESS_FILE_NAME, self.root)
+            reason = f"says {address!r}, and {pages} pages beside it are of queues of {other!r}: not shown"
+            yield Damage(name, 0, 0, "page-folder", reason)
+
+    def others_in(self, address: str, paged: PagedAddress, page: PageNumber) -> frozenset[str]:
+        """Other addresses, to whose queues a page beside those of this one belongs: whoever moved it here, or
+        wrote another name into the folder, may want it back.
+        """
+        bound = (self.bindings.queues.get(queue_id) for queue_id in paged.queues_in(page))
+        return frozenset(queue.address for queue in bound if queue is not None and queue.address != address)
+
+    def stray_page(self, address: str) -> str | None:
+        """The name of a page beside those of an address that is not its own; None: there is none."""
+        paged = self.pages.get(address)
+        if paged is None:
+            return None
+        strays = (page for page in paged.numbers() if self.others_in(address, paged, page))
+        return next((name_of(paged.files[page].path, self.root) for page in strays), None)
+
+    def has_strays(self) -> bool:
+        """Whether there are pages, or folders of them, that are not where they belong."""
+        return bool(self.second_folders) or any(self.stray_page(one) is not None for one in self.pages)
+
+
+def _address_of_first(scan: PageScan) -> str | None:
+    if not scan.count:
+        return None
+    line = scan.fill_lines([0], queue=None, now_ms=0)
+    address = decode_envelope(LineBatch(line.lines, 1, queue=None, keep=line).line(0)).get("address")
+    return address if isinstance(address, str) else None
+
+
+def _side_record(operation: Operation) -> SideRecord:
+    return SideRecord(operation.user_type, operation.a, operation.b, operation.c)

@@ -1,0 +1,312 @@
+"""What keeps each journal file from being set free: as facts for programs, as text for people, and as files
+of the control tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
+
+from journalfs.api import VirtualDirectory, VirtualFile
+from journalfs.engine.state import QueueShare, other_records, queue_shares, transaction_shares
+from journalfs.engine.waiting import Slices
+from journalfs.errors import SystemFailure
+from journalfs.format.record_types import user_type_name
+from journalfs.ids import QueueId
+from journalfs.journal.directory import JournalFile, read_directory
+from journalfs.journal.reports import FileReport, JournalAccount
+from journalfs.live.opened import OpenStore
+from journalfs.live.virtual import SlicedFile, made_at_once
+from journalfs.showing import shown
+
+if TYPE_CHECKING:
+    from journalfs.live.lost_bindings import LostBindings
+
+SUFFIX: Final = ".explain"
+LINES_SUFFIX: Final = ".jsonl"
+"""Of the record views beside them."""
+
+
+class QueueFacts(msgspec.Struct, frozen=True, rename="camel"):
+    """Messages of one queue in the file. `address` and `queue` are null where no binding names the queue."""
+
+    id: int
+    address: str | None
+    queue: str | None
+    messages: int
+    delivering: int
+    body_bytes: int
+    oldest_timestamp: int | None
+    oldest_age_ms: int | None
+
+
+class TransactionFacts(msgspec.Struct, frozen=True, rename="camel"):
+    id: int
+    prepared: bool
+    operations: int
+
+
+class FileFacts(msgspec.Struct, frozen=True, rename="camel"):
+    """One journal file. Sizes in bytes."""
+
+    file: str
+    file_id: int
+    bytes: int
+    state: str
+    """`current`, `kept`, `reclaimable`, or `free`: it holds no records."""
+    freed_by: str | None
+    """`reclaim` or `compaction`; null for a free one."""
+    needed_records: int
+    live_bytes: int
+    live_messages: int
+    queueless_messages: int
+    queues: list[QueueFacts]
+    other_records: Mapping[str, int]
+    transactions: list[TransactionFacts]
+    deletes_in: list[str]
+    """Earlier files that stay and hold records that this file deletes."""
+    waits_for: str | None = None
+    """The file that is written now, where nothing of this one is needed any more because of what that one
+    deletes: a file is set free only once those are full in which its records are deleted.
+    """
+
+
+class ExplainedStore(OpenStore, Protocol):
+    lost: LostBindings
+
+    @property
+    def explanations(self) -> Explanations: ...
+
+
+@dataclass(slots=True)
+class Explanations:
+    """Of one open store."""
+
+    core: ExplainedStore
+    of_writer: Callable[[], Sequence[FileReport]] | None = None
+    """Where this process writes the journal, its writer counts."""
+    _account: tuple[int, JournalAccount] = field(default_factory=lambda: (-1, JournalAccount()))
+
+    def facts(self) -> list[FileFacts]:
+        """Every file of the message journal, in reading order. Raises SystemFailure."""
+        reports = {report.name: report for report in self._reports()}
+        return [
+            made_at_once(self._facts(read.slot, reports, Slices.none()))
+            for read in self.core.loader.files.read_files()
+        ]
+
+    async def fact(self, name: str, slices: Slices) -> FileFacts | None:
+        """One file; None if there is none of that name."""
+        for read in self.core.loader.files.read_files():
+            if shown(read.file.name) == shown(name):
+                reports = {report.name: report for report in self._reports()}
+                return await self._facts(read.slot, reports, slices)
+        loader = self.core.loader
+        # What its writer makes ahead is nothing to read for who reads what it wrote.
+        listed = read_directory(loader.directory, extension=loader.extension, relative_to=self.core.root)
+        return next((_free(file) for file in listed.files if shown(file.name) == shown(name)), None)
+
+    def _reports(self) -> Sequence[FileReport]:
+        if self.of_writer is not None:
+            return self.of_writer()
+        if self._account[0] != self.core.epoch:
+            self._account = self.core.epoch, JournalAccount()
+        try:
+            return self._account[1].reports(self.core.loader.files)
+        except OSError as error:
+            raise SystemFailure.from_os(error, self.core.layout.journal_dir, doing="explain") from error
+
+    async def _facts(self, slot: int, reports: Mapping[str, FileReport], slices: Slices) -> FileFacts:
+        file = self.core.loader.files.read_file(slot).file
+        report = reports.get(file.name)
+        if report is None:
+            return _free(file)
+        state = self.core.loader.state
+        shares, referenced = queue_shares(state, slot)
+        others = other_records(state, slot)
+        messages = max(0, report.live_adds - sum(others.values()))
+        transactions = [
+            TransactionFacts(one.tx_id, one.prepared, one.operations)
+            for one in transaction_shares(state, slot)
+        ]
+        queues = await self._queues(shares, slices)
+        return FileFacts(
+            file=shown(file.name),
+            file_id=report.file_id,
+            bytes=report.size_bytes,
+            state="current" if report.current else "reclaimable" if report.reclaimable else "kept",
+            freed_by="reclaim" if report.reclaimable else "compaction",
+            needed_records=report.uncancelled,
+            live_bytes=report.live_bytes,
+            live_messages=messages,
+            queueless_messages=max(0, messages - referenced),
+            queues=queues,
+            other_records={user_type_name(kind): n for kind, n in others.items()},
+            transactions=transactions,
+            deletes_in=list(report.cancels_earlier),
+            waits_for=_waits_for(report, reports),
+        )
+
+    async def _queues(self, shares: Iterator[QueueShare], slices: Slices) -> list[QueueFacts]:
+        now_ms = self.core.clock.now_ms()
+        queues = []
+        for one in shares:
+            age_ms = max(0, now_ms - one.oldest_ms) if one.oldest_ms else None
+            names = self._names(QueueId(one.queue_id))
+            queues.append(
+                QueueFacts(
+                    one.queue_id,
+                    *names,
+                    one.messages,
+                    one.delivering,
+                    one.body_bytes,
+                    one.oldest_ms or None,
+                    age_ms,
+                )
+            )
+            await slices.pause()
+        return queues
+
+    def _names(self, queue: QueueId) -> tuple[str | None, str | None]:
+        model = self.core.bindings.queues.get(queue) or self.core.lost.queues.get(queue)
+        return (model.address, model.name) if model is not None else (None, None)
+
+
+def _free(file: JournalFile) -> FileFacts:
+    name, size_bytes = shown(file.name), file.stamp.size_bytes
+    return FileFacts(name, file.file_id, size_bytes, "free", None, 0, 0, 0, 0, [], {}, [], [])
+
+
+def _waits_for(report: FileReport, reports: Mapping[str, FileReport]) -> str | None:
+    if report.uncancelled or not report.cancelled_by_current or report.reclaimable:
+        return None
+    return next(shown(name) for name, one in reports.items() if one.current)
+
+
+@dataclass(slots=True)
+class ExplainedJournal:
+    """The directory of a journal's record views, with an explanation beside each."""
+
+    journal: VirtualDirectory
+    core: ExplainedStore
+    _explanations: dict[str, SlicedFile] = field(default_factory=dict)
+    """Of the files that are listed, by name, once somebody asked."""
+
+    def children(self) -> Iterator[tuple[str, VirtualDirectory | VirtualFile]]:
+        views = list(self.journal.children())
+        yield from views
+        files = [lines.removesuffix(LINES_SUFFIX) for lines, _ in views]
+        for gone in self._explanations.keys() - files:
+            del self._explanations[gone]
+        for file in files:
+            yield file + SUFFIX, self._explanation(file)
+
+    def child(self, name: str) -> VirtualDirectory | VirtualFile | None:
+        file = name.removesuffix(SUFFIX)
+        if file == name or self.journal.child(file + LINES_SUFFIX) is None:
+            return self.journal.child(name)
+        return self._explanation(file)
+
+    @property
+    def mtime_ns(self) -> int:
+        return self.journal.mtime_ns
+
+    def _explanation(self, file: str) -> VirtualFile:
+        core, known = self.core, self._explanations.get(file)
+        if known is None:
+            known = self._explanations[file] = SlicedFile(
+                lambda slices: _explained(core, file, slices),
+                lambda: core.clock.now_ms() * 1_000_000,
+                lambda: (core.epoch, core.changes.count),
+            )
+        return known
+
+
+async def _explained(core: ExplainedStore, file: str, slices: Slices) -> bytes:
+    """Of a file that went since it was listed nothing is left to be said."""
+    facts = await core.explanations.fact(file, slices)
+    lines = []
+    for line in () if facts is None else _lines(facts):
+        lines.append(line.encode() + b"\n")
+        await slices.pause()
+    return b"".join(lines)
+
+
+def as_text(facts: FileFacts) -> str:
+    """A few lines for people."""
+    return "\n".join([*_lines(facts), ""])
+
+
+def _lines(facts: FileFacts) -> Iterator[str]:
+    yield f"{facts.file}: file id {facts.file_id}, {facts.bytes} bytes"
+    if facts.state == "free":
+        yield "free: it holds no records, and is there to be written next"
+        return
+    yield _state(facts)
+    if facts.live_messages or facts.queues:
+        yield f"  {_count(facts.live_messages, 'message')}"
+    for queue in facts.queues:
+        yield f"    {_queue(queue)}"
+    if facts.queueless_messages:
+        yield f"    {facts.queueless_messages} in no queue"
+    for name, count in facts.other_records.items():
+        yield f"  {_count(count, f'{name} record')}"
+    for tx in facts.transactions:
+        how = "prepared" if tx.prepared else "open"
+        yield f"  transaction {tx.id}, {how}: {_count(tx.operations, 'record')} in this file"
+    if facts.deletes_in:
+        yield f"  deletes of records in {', '.join(facts.deletes_in)}, which would come back without them"
+        if facts.state != "current" and not facts.needed_records:
+            yield "    nothing else in it is needed: it is set free when these files are"
+
+
+def _state(facts: FileFacts) -> str:
+    needed = f"{_count(facts.needed_records, 'needed record')}, {facts.live_bytes} bytes"
+    match facts.state:
+        case "current":
+            return f"current: records are appended to it; {needed}"
+        case "reclaimable":
+            return "reclaimable: nothing needs it; it is set free when the journal is next looked after"
+        case _ if facts.waits_for is not None:
+            return (
+                f"kept: nothing in it is needed, since {facts.waits_for}, which is written now, deletes what "
+                "was; once that one is full and another is begun it is set free, or by compaction at once"
+            )
+        case _:
+            moved = f"would move {facts.live_bytes} bytes" if facts.live_bytes else "would move nothing"
+            return f"kept: {needed}; compaction would free it, and {moved}"
+
+
+def _queue(queue: QueueFacts) -> str:
+    name = f"queue {queue.id}, which has no binding" if queue.queue is None else _quoted(queue)
+    parts = [f"{name}: {_count(queue.messages, 'message')}, {queue.body_bytes} bytes"]
+    if queue.delivering:
+        parts.append(f"{queue.delivering} held by a prepared transaction")
+    if queue.oldest_age_ms is not None:
+        parts.append(f"the oldest {_age(queue.oldest_age_ms)} old")
+    return ", ".join(parts)
+
+
+def _quoted(queue: QueueFacts) -> str:
+    name = f"{queue.address}::{queue.queue}"
+    return name if name.isprintable() else ascii(name)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _age(age_ms: int) -> str:
+    """The two largest units, which is what people compare."""
+    seconds = age_ms // 1000
+    for unit, name, smaller, smaller_name in (
+        (86_400, "d", 3_600, "h"),
+        (3_600, "h", 60, "min"),
+        (60, "min", 1, "s"),
+    ):
+        if seconds >= unit:
+            return f"{seconds // unit} {name} {seconds % unit // smaller} {smaller_name}"
+    return f"{seconds} s"

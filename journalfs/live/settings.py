@@ -1,0 +1,132 @@
+"""Settings of addresses and queues as files and extended attributes, under the broker's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import tomli_w
+
+from journalfs.bindings.model import Address, Queue
+from journalfs.config.broker_config import BrokerConfig
+from journalfs.config.in_force import ORIGIN_DEFAULT, SettingInForce, SettingsInForce, settings_toml
+from journalfs.config.shown import store_toml
+from journalfs.format.address_settings import StoredAddressSetting
+from journalfs.live.opened import OpenStore
+
+PREFIX = "user.journalfs."
+
+PAUSED: Final = "paused"
+ROUTING_TYPES: Final = "routing-types"
+"""Both are said of an address by records of its own, and are not among its settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSettings:
+    """Settings, and what they were made of."""
+
+    stored: Mapping[str, StoredAddressSetting]
+    config: BrokerConfig | None
+    settings: SettingsInForce
+
+
+class SettingsStore(OpenStore, Protocol):
+    settings: KnownSettings | None
+
+
+def settings_in_force(core: SettingsStore) -> SettingsInForce:
+    """The same object for as long as neither settings in the bindings nor the configuration changed: whoever
+    keeps what it found out keeps the object beside it.
+    """
+    stored, config, known = core.bindings.address_settings, core.layout.config, core.settings
+    if known is None or known.stored is not stored or known.config is not config:
+        values = {match: setting.values for match, setting in stored.items()}
+        known = core.settings = KnownSettings(stored, config, SettingsInForce(config, values))
+    return known.settings
+
+
+def broker_toml(core: SettingsStore) -> str:
+    """The settings of the whole store, with where each comes from. It can be used as a journalfs.toml."""
+    return store_toml(core.layout, settings_in_force(core).core())
+
+
+def _address_settings(core: SettingsStore, address: Address) -> tuple[SettingInForce, ...]:
+    return settings_in_force(core).address(address.name)
+
+
+def address_toml(core: SettingsStore, address: Address) -> str:
+    """Whether it is paused, which is said of the address itself, and every address setting in force, with
+    where it comes from.
+    """
+    return tomli_w.dumps({PAUSED: address.paused}) + settings_toml(_address_settings(core, address))
+
+
+def address_attributes(core: SettingsStore, address: Address) -> Mapping[str, bytes]:
+    found = {PREFIX + ROUTING_TYPES: ",".join(kind.name for kind in address.binding.routing_types).encode()}
+    if address.paused:
+        found[PREFIX + PAUSED] = _text(address.paused)
+    for setting in _address_settings(core, address):
+        # Eighty defaults would say nothing, and be more than ext4 takes when a tree is copied with them.
+        if setting.value is not None and setting.origin != ORIGIN_DEFAULT:
+            found[PREFIX + setting.name] = _text(setting.value)
+    return found
+
+
+def queue_settings(queue: Queue) -> dict[str, object]:
+    """The binding's settings by their names in broker.xml; those that are not set are left out."""
+    if queue.lost:
+        return {}
+    binding = queue.binding
+    settings: dict[str, object] = {
+        "routing-type": binding.routing_type.name,
+        "filter": binding.filter,
+        "user": binding.user,
+        "max-consumers": binding.max_consumers,
+        "purge-on-no-consumers": binding.purge_on_no_consumers,
+        "exclusive": binding.exclusive,
+        "last-value": binding.last_value,
+        "last-value-key": binding.last_value_key,
+        "non-destructive": binding.non_destructive,
+        "consumers-before-dispatch": binding.consumers_before_dispatch,
+        "delay-before-dispatch": binding.delay_before_dispatch_ms,
+        "group-rebalance": binding.group_rebalance,
+        "group-rebalance-pause-dispatch": binding.group_rebalance_pause_dispatch,
+        "group-buckets": binding.group_buckets,
+        "group-first-key": binding.group_first_key,
+        "ring-size": binding.ring_size,
+        "enabled": binding.enabled,
+        "auto-created": binding.auto_created,
+        "auto-delete": binding.auto_delete,
+        "auto-delete-delay": binding.auto_delete_delay_ms,
+        "auto-delete-message-count": binding.auto_delete_message_count,
+        "configuration-managed": binding.configuration_managed,
+        "internal": binding.internal,
+        PAUSED: queue.paused,
+    }
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def queue_toml(core: SettingsStore, queue: Queue) -> str:
+    """The queue's own settings, then those of its address."""
+    own = tomli_w.dumps(_printable(queue_settings(queue)))
+    address = core.bindings.addresses.get(queue.address)
+    inherited = address_toml(core, address) if address is not None else ""
+    return f"{own}\n[address]\n{inherited}"
+
+
+def queue_attributes(queue: Queue) -> Mapping[str, bytes]:
+    return {PREFIX + name: _text(value) for name, value in queue_settings(queue).items()}
+
+
+def _printable(settings: Mapping[str, object]) -> dict[str, object]:
+    """TOML text holds no lone surrogates."""
+    return {
+        name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+        for name, value in settings.items()
+    }
+
+
+def _text(value: object) -> bytes:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text.encode("utf-8", "surrogatepass")

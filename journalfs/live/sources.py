@@ -1,0 +1,162 @@
+"""Contents of open files: fixed bytes, rendered lines, and several of either one after the other."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Protocol
+
+from journalfs.api import Bytes, ByteSource
+from journalfs.engine.status import CoreRefused, FileTorn
+
+
+class BytesSource:
+    """A small file made in memory."""
+
+    __slots__ = ("_content",)
+
+    def __init__(self, content: Bytes) -> None:
+        self._content = memoryview(content)
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self._content)
+
+    def read(self, offset: int, length: int) -> Bytes:
+        return self._content[offset : offset + length]
+
+    def ahead(self, offset: int, length: int) -> None:
+        """It is there."""
+
+    def close(self) -> None:
+        self._content = memoryview(b"")
+
+
+class Windowed(Protocol):
+    """What the renderer offers: any window of a text whose length is known before it is made."""
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    def read(self, offset: int, length: int) -> Bytes: ...
+
+
+class WindowSource:
+    """Renders what is read. `check` runs after each rendering and raises when the bytes below were
+    replaced.
+    """
+
+    __slots__ = ("_check", "_window")
+
+    def __init__(self, window: Windowed, check: Callable[[], None] | None = None) -> None:
+        self._window: Windowed = window
+        self._check = check
+
+    @property
+    def size_bytes(self) -> int:
+        return self._window.size_bytes
+
+    def read(self, offset: int, length: int) -> Bytes:
+        content = self._window.read(offset, length)
+        if self._check is not None:
+            self._check()
+        return content
+
+    def ahead(self, offset: int, length: int) -> Callable[[], None] | None:
+        return None
+
+    def close(self) -> None:
+        self._window, self._check = BytesSource(b""), None
+
+
+class WatchedSource:
+    """Tells when something can no longer be rendered as it was measured. The reader gets the error all the
+    same: what was opened had another length than what there is now.
+    """
+
+    __slots__ = ("_failed", "below")
+
+    def __init__(self, source: ByteSource, failed: Callable[[FileTorn | CoreRefused], None]) -> None:
+        self.below = source
+        self._failed = failed
+
+    @property
+    def size_bytes(self) -> int:
+        return self.below.size_bytes
+
+    def read(self, offset: int, length: int) -> Bytes:
+        try:
+            return self.below.read(offset, length)
+        except (FileTorn, CoreRefused) as error:
+            self._failed(error)
+            raise
+
+    def ahead(self, offset: int, length: int) -> Callable[[], None] | None:
+        return self.below.ahead(offset, length)
+
+    def close(self) -> None:
+        self.below.close()
+
+
+class Segment(Protocol):
+    """One stretch of a file whose source is made when it is first read."""
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    def open(self) -> ByteSource: ...
+
+
+class SegmentedSource:
+    """Segments one after the other; at most one is open at a time, so memory does not grow with their
+    number.
+    """
+
+    __slots__ = ("_at", "_ends", "_open", "_segments")
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self._segments = segments
+        self._ends = list(accumulate(segment.size_bytes for segment in segments))
+        self._at = -1
+        self._open: ByteSource | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def read(self, offset: int, length: int) -> Bytes:
+        pieces: list[Bytes] = []
+        end = min(offset + length, self.size_bytes)
+        while offset < end:
+            index = bisect.bisect_right(self._ends, offset)
+            start = self._ends[index] - self._segments[index].size_bytes
+            piece = self._segment(index).read(offset - start, min(end, self._ends[index]) - offset)
+            if not len(piece):
+                break
+            pieces.append(piece)
+            offset += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def ahead(self, offset: int, length: int) -> Callable[[], None] | None:
+        if offset >= self.size_bytes:
+            return None
+        index = bisect.bisect_right(self._ends, offset)
+        start = self._ends[index] - self._segments[index].size_bytes
+        end = min(offset + length, self._ends[index])
+        return self._segment(index).ahead(offset - start, end - offset)
+
+    def _segment(self, index: int) -> ByteSource:
+        if self._open is None or self._at != index:
+            if self._open is not None:
+                self._open.close()
+            self._open = self._segments[index].open()
+            self._at = index
+        return self._open
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+        self._open = None
+        self._segments = ()
+        self._ends = []

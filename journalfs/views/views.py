@@ -1,0 +1,627 @@
+"""Views: a queue's messages, all of them or a selection, as parts, tail, listing and single messages."""
+
+from __future__ import annotations
+
+import contextlib
+from array import array
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, cast
+from weakref import ref
+
+from journalfs.api import ByteSource, Part
+from journalfs.clock import NS_PER_MS
+from journalfs.engine.state_types import PartInfo
+from journalfs.engine.waiting import checkpoint, offload
+from journalfs.errors import Gone
+from journalfs.ids import MessageId, QueueId
+from journalfs.live.content import NOT_AS_MEASURED, OVERTAKEN, CloserLook, QueueContent, looking_again
+from journalfs.live.page_parts import PAGE_PART_BASE, PagePart, PageParts
+from journalfs.live.runs import JournalRun, PageRun, Run, open_runs
+from journalfs.live.sources import WatchedSource
+from journalfs.paging.address import PagedAddress
+from journalfs.views.filters import Filter, SelectorFilter
+from journalfs.views.following import Follower
+from journalfs.views.message import SUFFIXES, StoreMessage
+
+if TYPE_CHECKING:
+    from journalfs.views.origins import Origins
+
+
+# The selections of a process: how much memory they have, and which of them goes when there are too many.
+
+SELECTION_BYTES = 16_384
+"""What a selection takes beside what it knows of messages: its steps and functions, and names."""
+
+PART_BYTES = 640
+"""What it keeps of a part."""
+
+
+class Selection(Protocol):
+    @property
+    def kept_bytes(self) -> int: ...
+
+    @property
+    def awaited(self) -> int:
+        """How many wait for it."""
+
+    def forget(self) -> None:
+        """Give the memory back."""
+
+
+class Selections:
+    """Those that are there, the one that was used last at the end. Whoever made them owns them."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[int, tuple[ref[Selection], int]] = OrderedDict()
+        self.size_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def used(self, selection: Selection, bytes_max: int) -> None:
+        """Somebody uses it: count it anew, and let those go that were used longest ago, if need be."""
+        key, size_bytes = id(selection), selection.kept_bytes
+        self._drop(key)
+        self._kept[key] = ref(selection, lambda _: self._drop(key)), size_bytes
+        self.size_bytes += size_bytes
+        for other, (known, _) in list(self._kept.items()) if self.size_bytes > bytes_max else ():
+            oldest = known()
+            if oldest is not None and oldest is not selection and not oldest.awaited:
+                self._drop(other)
+                oldest.forget()
+            if self.size_bytes <= bytes_max:
+                break
+
+    def _drop(self, key: int) -> None:
+        _, size_bytes = self._kept.pop(key, (None, 0))
+        self.size_bytes -= size_bytes
+
+
+SELECTIONS = Selections()
+"""One budget for all stores that a process has open: a mount's snapshots are stores of their own."""
+
+
+ALL_NAME = ".all.jsonl"
+PART_PREFIX = "part-"
+TAIL_PREFIX = "_tail-"
+TAIL_NAME = "_tail.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class PartRuns:
+    """A part together with where its messages are."""
+
+    part: Part
+    runs: tuple[Run, ...]
+
+
+class MessageListing:
+    """Columns of a view's messages in delivery order, taken at one moment: 25 bytes a message."""
+
+    def __init__(self, content: QueueContent, runs: Sequence[Run]) -> None:
+        self._ids = array("q")
+        self._sizes = array("Q")
+        self._mtimes = array("q")
+        self._suffixes = bytearray()
+        for run in runs:
+            columns = run.columns(content)
+            self._ids += columns.ids
+            self._sizes += columns.sizes
+            self._mtimes += columns.mtimes_ms
+            self._suffixes += columns.suffixes
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def name(self, index: int) -> bytes:
+        return b"%d%s" % (self._ids[index], SUFFIXES[self._suffixes[index]])
+
+    def message_id(self, index: int) -> MessageId:
+        return MessageId(self._ids[index])
+
+    def size_bytes(self, index: int) -> int:
+        return self._sizes[index]
+
+    def mtime_ns(self, index: int) -> int:
+        return self._mtimes[index] * NS_PER_MS
+
+
+class QueueView:
+    """All live messages of a queue, or those that a filter lets through."""
+
+    def __init__(
+        self,
+        content: QueueContent,
+        page_parts: PageParts,
+        selected: Filter | None = None,
+        of: tuple[QueueView, str] | None = None,
+    ) -> None:
+        """`of`: the view that a selector, which made `selected`, was given to."""
+        self.content = content
+        self.page_parts = page_parts
+        self._selected = selected
+        self._of = of
+        self.awaited = 0
+        """How many wait until it is found out what is in the view."""
+        self._version = 0
+        self._seen: Hashable = None
+        self._mtime_ms = 0
+        self.made_ms = 0
+        """When the queue was made, if that was while the store was open."""
+        self._parts: dict[str, PartRuns] = {}
+        self._of_pages: dict[int, tuple[Hashable, list[PartRuns]]] = {}
+        """Those made of pages, by number, and as of when: empty where nothing is left."""
+        self._of_journal: dict[int, tuple[Hashable, list[PartRuns]]] = {}
+        """The same of those that are in the journal, where a lasting selection made them."""
+        self._tail: tuple[Run, ...] = ()
+        self._wheres: dict[str, QueueView] = {}
+        self._origins: Origins | None = None
+
+    # -- what changed ----------------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        self._refresh()
+        return self._version
+
+    def _refresh(self) -> None:
+        """Make the parts anew if the queue or what the filter looks at changed."""
+        if self._now() != self._seen:
+            looking_again(self.content, self._choose_parts)
+
+    def _now(self) -> Hashable:
+        return (
+            self.content.version,
+            self.page_parts.version,
+            self.content.core.numbers.generation,
+            self.content.core.bodies.version,
+            self.content.core.in_delivery.version,
+            self._selected.moment() if self._selected else 0,
+        )
+
+    def _choose_parts(self, look: CloserLook) -> None:
+        now = self._now()
+        if self._selected is not None:
+            look.at(self.content.live())
+        parts = [*self._journal_parts(), *self._page_parts()]
+        self._parts = {entry.part.name: entry for entry in parts}
+        self._tail = self._filtered(self._tail_runs())
+        self._seen = now
+        self._version += 1
+        self._mtime_ms = self.content.now_ms if self._version > 1 else self._newest_ms(parts)
+
+    def _newest_ms(self, parts: Sequence[PartRuns]) -> int:
+        return max((entry.part.mtime_ns // NS_PER_MS for entry in parts), default=self.made_ms)
+
+    @property
+    def mtime_ns(self) -> int:
+        self._refresh()
+        return self._mtime_ms * NS_PER_MS
+
+    # -- parts -----------------------------------------------------------------------------------------------
+
+    def _journal_infos(self) -> Sequence[PartInfo]:
+        return self.content.state.parts(self.content.slot)
+
+    def _page_infos(self) -> Sequence[PagePart]:
+        return self.page_parts.parts
+
+    def _journal_parts(self) -> list[PartRuns]:
+        found: list[PartRuns] = []
+        before, self._of_journal = self._of_journal, {}
+        prefix_bytes = len(self.content.prefix)
+        for info in self._journal_infos():
+            if self._selected is None:
+                size_bytes = info.live_bytes + info.live_count * prefix_bytes
+                part = self._part(info.number, size_bytes, info.mtime_ms, info.live_count)
+                found.append(PartRuns(part, ()))
+                continue
+            known = before.get(info.number)
+            if known is None or known[0] != self._as_of(info.live_count):
+                known = self._found_in_journal(info)
+            if self._selected.lasting:
+                self._of_journal[info.number] = known
+            found += known[1]
+        return found
+
+    def _as_of(self, live_count: int) -> Hashable:
+        """A part only shrinks, so how much is left of it says what is."""
+        return live_count, self.content.core.epoch, self.content.core.bodies.version
+
+    def _found_in_journal(self, info: PartInfo) -> tuple[Hashable, list[PartRuns]]:
+        run = self._journal_run(info.number)
+        return self._as_of(len(run)), self._chosen_part(info.number, run, info.mtime_ms)
+
+    def _page_as_of(self, paged: PagedAddress, page_part: PagePart) -> Hashable:
+        return paged.standing(page_part.page, self.content.queue_id), self.content.core.bodies.version
+
+    def _found_in_page(self, paged: PagedAddress, page_part: PagePart) -> tuple[Hashable, list[PartRuns]]:
+        as_of = self._page_as_of(paged, page_part)
+        run = self.page_parts.run(paged, page_part)
+        return as_of, self._chosen_part(page_part.number, run, page_part.sealed_ms)
+
+    def _journal_run(self, number: int) -> JournalRun:
+        return JournalRun(self.content.state.part_refs(self.content.slot, number), sealed=True)
+
+    def _chosen_part(self, number: int, run: Run, mtime_ms: int) -> list[PartRuns]:
+        """A part with what the filter leaves of it, if that is anything."""
+        runs = self._filtered([run])
+        if not runs:
+            return []
+        size_bytes = sum(one.size_bytes(self.content) for one in runs)
+        part = self._part(number, size_bytes, mtime_ms, sum(map(len, runs)))
+        lasting = self._selected is not None and self._selected.lasting
+        # What is found again whenever it is read takes no memory until then.
+        return [PartRuns(part, () if lasting else runs)]
+
+    def _page_parts(self) -> list[PartRuns]:
+        paged = self.content.paged
+        found: list[PartRuns] = []
+        before, self._of_pages = self._of_pages, {}
+        if paged is None:
+            return found
+        for page_part in self._page_infos():
+            # Most are as they were: a queue may have very many.
+            known = before.get(page_part.number)
+            if known is None or known[0] != self._page_as_of(paged, page_part):
+                known = self._found_in_page(paged, page_part)
+            if self._selected is None or self._selected.lasting:
+                self._of_pages[page_part.number] = known
+            found += known[1]
+        return found
+
+    def _part(self, number: int, size_bytes: int, mtime_ms: int, messages: int) -> Part:
+        name = format_part_name(self.content.core.numbers.generation, self.content.queue_id, number)
+        return Part(name, number, size_bytes, mtime_ms * NS_PER_MS, messages, self.content.core.edition)
+
+    def _filtered(self, runs: Sequence[Run]) -> tuple[Run, ...]:
+        if self._selected is None:
+            return tuple(run for run in runs if len(run))
+        return tuple(run for run in (self._selected.apply(run) for run in runs) if len(run))
+
+    def _tail_runs(self) -> list[Run]:
+        content = self.content
+        refs = content.state.tail_refs(content.slot)
+        pages = self.page_parts.tail(content.paged) if content.paged is not None else []
+        return [JournalRun(refs), *pages]
+
+    def _runs_of(self, name: str) -> tuple[Run, ...]:
+        entry = self._parts[name]
+        if entry.runs or not (self._selected is None or self._selected.lasting):
+            return entry.runs
+        number = entry.part.number
+        if number < PAGE_PART_BASE:
+            return self._filtered([self._journal_run(number)])
+        paged = self.content.paged
+        page_part = self.page_parts.numbered(number)
+        return self._filtered([self.page_parts.run(paged, page_part)]) if paged and page_part else ()
+
+    def part_runs(self, name: str) -> Sequence[Run]:
+        """What a part, the tail or `.all.jsonl` holds now. Raises `Gone` when there is no such part now."""
+        self._refresh()
+        if name == ALL_NAME:
+            parts = [run for part_name in self._parts for run in self._runs_of(part_name)]
+            return [*parts, *self._tail]
+        if name == TAIL_NAME:
+            return self._tail
+        part_name = became(name)
+        if part_name in self._parts and not self._pending(name):
+            return self._runs_of(part_name)
+        if part_name == name:
+            raise Gone(name)
+        return self._pending(name)
+
+    def parts(self) -> Sequence[Part]:
+        self._refresh()
+        return [entry.part for entry in self._parts.values()]
+
+    def part(self, name: str) -> Part | None:
+        self._refresh()
+        entry = self._parts.get(name)
+        return entry.part if entry is not None else None
+
+    def open_part(self, part: Part) -> ByteSource:
+        return self._laid_out(part) or self._opened(lambda: self._sized(part), part)
+
+    def is_laid_out(self, part: Part) -> bool:
+        return self._content_of(part.name) in self.content.core.laid_out
+
+    def _laid_out(self, part: Part) -> ByteSource | None:
+        """As it was laid out for the reader before."""
+        self._refresh()
+        found = self.content.core.laid_out.get(self._content_of(part.name))
+        if found is None:
+            return None
+        run, segment = found
+        look = CloserLook(self.content)
+        look.at([run])
+        return WatchedSource(segment.open(), look)
+
+    def _content_of(self, name: str) -> Hashable:
+        """What tells what a part of the whole queue holds now from all else. None: it is not to be kept."""
+        entry, core = self._parts.get(name), self.content.core
+        if entry is None or self._selected is not None or core.live_broker:
+            return None
+        return self.content.queue_id, core.epoch, core.bodies.version, entry.part
+
+    def _opened(
+        self, choose: Callable[[], Sequence[tuple[Run, int]]], part: Part | None = None
+    ) -> ByteSource:
+        """Open what `choose` gives."""
+
+        def opened(look: CloserLook) -> ByteSource:
+            self._refresh()
+            runs = choose()
+            look.at(run for run, _ in runs)
+            key = self._content_of(part.name) if part is not None else None
+            run, size_bytes = runs[0] if key is not None and len(runs) == 1 else (None, 0)
+            if isinstance(run, JournalRun):
+                segment = run.segment(self.content, size_bytes)
+                self.content.core.laid_out.keep(key, run, segment)
+                return WatchedSource(segment.open(), look)
+            return WatchedSource(open_runs(runs, self.content), look)
+
+        return looking_again(self.content, opened)
+
+    def _sized(self, part: Part) -> list[tuple[Run, int]]:
+        """The runs of a part with the lengths of their lines. Raises `Gone` when nothing is left of it."""
+        entry = self._parts.get(part.name)
+        if entry is None:
+            raise Gone(part.name)
+        part = entry.part
+        runs = self._runs_of(part.name)
+        if len(runs) == 1:
+            return [(runs[0], part.size_bytes)]
+        return [(run, run.size_bytes(self.content)) for run in runs]
+
+    def _sized_tail(self, name: str = TAIL_NAME) -> list[tuple[Run, int]]:
+        sized: list[tuple[Run, int]] = []
+        for run in self._tail if name == TAIL_NAME else self._pending(name):
+            with contextlib.suppress(Gone):  # all of it was consumed since the last look
+                sized.append((run, run.size_bytes(self.content)))
+        return sized
+
+    # -- the tail: a part to be for what came to the journal, and one for each page --------------------------
+
+    def _pending(self, name: str) -> tuple[Run, ...]:
+        """What there is by now of the part to be that has this name."""
+        return tuple(run for run in self._tail if self._tail_name(run) == name)
+
+    def _tail_name(self, run: Run | None) -> str:
+        """The name of the part that `run` is going to be, which it is promised by this."""
+        content, parts = self.content, self.page_parts
+        if isinstance(run, PageRun) and content.paged is not None:
+            number = parts.promise_page(content.core.numbers, content.paged, run.number)
+        else:
+            number = parts.promise(content.core.numbers, content.state.queue(content.slot).next_part)
+        if number is None:
+            return TAIL_NAME
+        return TAIL_PREFIX + format_part_name(
+            content.core.numbers.generation, content.queue_id, number
+        ).removeprefix(PART_PREFIX)
+
+    def tails(self) -> Sequence[Part]:
+        self._refresh()
+        runs = self._tail or (() if self._parts else (None,))
+        return [self.tail(name) for name in dict.fromkeys(map(self._tail_name, runs))]
+
+    def tail(self, name: str = TAIL_NAME) -> Part:
+        self._refresh()
+        sized = self._sized_tail(name)
+        messages = sum(len(run) for run, _ in sized)
+        return Part(name, 0, sum(size_bytes for _, size_bytes in sized), self.mtime_ns, messages)
+
+    def open_tail(self, name: str = TAIL_NAME) -> ByteSource:
+        return self._opened(partial(self._sized_tail, name))
+
+    def all(self) -> Part:
+        tail = self.tail()
+        parts = self.parts()
+        return Part(
+            ALL_NAME,
+            0,
+            sum(part.size_bytes for part in parts) + tail.size_bytes,
+            self.mtime_ns,
+            sum(part.messages for part in parts) + tail.messages,
+        )
+
+    def open_all(self) -> ByteSource:
+        return self._opened(self._sized_all)
+
+    def _sized_all(self) -> list[tuple[Run, int]]:
+        parts = [sized for entry in self._parts.values() for sized in self._sized(entry.part)]
+        return [*parts, *self._sized_tail()]
+
+    # -- messages --------------------------------------------------------------------------------------------
+
+    def _delivery(self) -> Sequence[Run]:
+        return self._filtered(self.content.delivery())
+
+    def __len__(self) -> int:
+        self._refresh()
+        return sum(entry.part.messages for entry in self._parts.values()) + sum(map(len, self._tail))
+
+    def listing(self) -> MessageListing:
+        return MessageListing(self.content, self._delivery())
+
+    def message_ids(self, name: str) -> Sequence[MessageId]:
+        ids = array("q")
+        for run in self.part_runs(name):
+            ids += run.columns(self.content).ids
+        return cast("Sequence[MessageId]", ids)
+
+    def message(self, message_id: MessageId) -> StoreMessage | None:
+        run = self.message_run(message_id)
+        return StoreMessage(self.content, run) if run is not None else None
+
+    def message_run(self, message_id: MessageId) -> Run | None:
+        """The one message, if it is in the view."""
+        run = self.content.find(message_id)
+        if run is None:
+            return None
+        return run if self._filtered([self._not_delivering(run)]) else None
+
+    def _not_delivering(self, run: Run) -> Run:
+        if isinstance(run, JournalRun) and self.content.state.ref(run.refs[0]).delivering:
+            return JournalRun(array("I"))
+        return run
+
+    # -- other views -----------------------------------------------------------------------------------------
+
+    @property
+    def selected(self) -> Filter | None:
+        """What lets some of the queue's messages through; None: all are in the view."""
+        return self._selected
+
+    def origins(self) -> Origins:
+        from journalfs.views.origins import Origins  # noqa: PLC0415 - few ask for it
+
+        if self._origins is None:
+            self._origins = Origins(self)
+        return self._origins
+
+    def follow(self) -> Follower:
+        return Follower(self.content, self._selected)
+
+    def where(self, selector: str) -> QueueView:
+        view = self._wheres.get(selector)
+        if view is None:
+            from journalfs.selector import compile_selector  # noqa: PLC0415 - most views are whole queues
+
+            chosen = SelectorFilter(self.content, compile_selector(selector), self._selected)
+            view = self._wheres[selector] = type(self).narrowed(self, selector, chosen)
+        SELECTIONS.used(view, self.content.core.selection_bytes_max)
+        return view
+
+    async def understand(self, selector: str) -> None:
+        """Raises `SelectorError`."""
+        from journalfs.selector import compile_selector  # noqa: PLC0415 - as above
+
+        if selector not in self._wheres:
+            await offload(partial(compile_selector, selector))
+
+    @staticmethod
+    def narrowed(view: QueueView, selector: str, chosen: Filter) -> QueueView:
+        return QueueView(view.content, view.page_parts, chosen, (view, selector))
+
+    # -- what takes long -------------------------------------------------------------------------------------
+
+    def is_found(self) -> bool:
+        """Whether it is known what is in the view, so that asking for it takes no time."""
+        return self.content.is_settled() and (self._selected is None or self._now() == self._seen)
+
+    async def find(self) -> None:
+        """Find that out, while others are served. Where messages cannot be read, or went meanwhile, whoever
+        asks for them learns of it.
+        """
+        await self.content.settled()
+        if self._selected is None:
+            return
+        self.awaited += 1
+        try:
+            if isinstance(self._selected, SelectorFilter):
+                self._selected.forget_gone(self.content.count())
+            await self._find(self._selected)
+            if self._of is not None:
+                SELECTIONS.used(self, self.content.core.selection_bytes_max)
+        finally:
+            self.awaited -= 1
+        self._refresh()
+
+    async def _find(self, selected: Filter) -> None:
+        for info in self._journal_infos():
+            known = self._of_journal.get(info.number)
+            if known is None or known[0] != self._as_of(info.live_count):
+                with contextlib.suppress(*NOT_AS_MEASURED, *OVERTAKEN):
+                    await selected.learn(self._journal_run(info.number))
+                    if selected.lasting:
+                        self._of_journal[info.number] = self._found_in_journal(info)
+                await checkpoint()
+        for page_part in self._page_infos():
+            await self._find_page(selected, page_part)
+        with contextlib.suppress(*NOT_AS_MEASURED, *OVERTAKEN):
+            for run in self._tail_runs():
+                await selected.learn(run)
+
+    async def _find_page(self, selected: Filter, page_part: PagePart) -> None:
+        paged = self.content.paged
+        if paged is None or page_part.page not in paged.files:
+            return
+        known = self._of_pages.get(page_part.number)
+        if known is None or known[0] != self._page_as_of(paged, page_part):
+            with contextlib.suppress(*NOT_AS_MEASURED, *OVERTAKEN):
+                await selected.learn(self.page_parts.run(paged, page_part))
+                if selected.lasting:
+                    self._of_pages[page_part.number] = self._found_in_page(paged, page_part)
+            await checkpoint()
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory that only this view needs, roughly."""
+        known = self._selected.size_bytes if self._selected is not None else 0
+        tail = sum(4 * len(run) for run in self._tail)
+        return SELECTION_BYTES + known + tail + PART_BYTES * (len(self._of_journal) + len(self._of_pages))
+
+    def forget(self) -> None:
+        """Whoever asks for it once more has it made anew; who has it open finds all out again."""
+        if self._selected is not None:
+            self._selected.forget()
+        self._parts, self._of_journal, self._of_pages, self._tail, self._seen = {}, {}, {}, (), None
+        if self._of is not None:
+            of, selector = self._of
+            if of._wheres.get(selector) is self:
+                del of._wheres[selector]
+
+
+class DeliveringView(QueueView):
+    """Messages that a prepared transaction has acknowledged, and those that readers have: all in the tail,
+    for here they have no parts.
+    """
+
+    def _journal_infos(self) -> Sequence[PartInfo]:
+        return []
+
+    def _page_infos(self) -> Sequence[PagePart]:
+        return []
+
+    def _tail_runs(self) -> list[Run]:
+        return [*self.content.delivering(), *self.content.with_readers()]
+
+    def tails(self) -> Sequence[Part]:
+        return [self.tail()]
+
+    def _delivery(self) -> Sequence[Run]:
+        return self._filtered(self._tail_runs())
+
+    def message_run(self, message_id: MessageId) -> Run | None:
+        run = self._held_run(message_id)
+        return run if run is not None and self._filtered([run]) else None
+
+    def _held_run(self, message_id: MessageId) -> Run | None:
+        run = self.content.find(message_id)
+        if isinstance(run, JournalRun) and self.content.state.ref(run.refs[0]).delivering:
+            return run
+        if run is not None and self.content.is_with_reader(run):
+            return run
+        for held in self.content.page_runs(delivering=True):
+            ids = held.columns(self.content).ids
+            if message_id in ids:
+                return PageRun(held.number, array("I", [held.indexes[ids.index(message_id)]]))
+        return None
+
+    @staticmethod
+    def narrowed(view: QueueView, selector: str, chosen: Filter) -> QueueView:
+        return DeliveringView(view.content, view.page_parts, chosen, (view, selector))
+
+
+def format_part_name(generation: int, queue_id: QueueId, number: int) -> str:
+    """`part-0001-23-0000000007.jsonl`: unique in a store; of a queue they sort by generation, then number."""
+    return f"{PART_PREFIX}{generation:04d}-{queue_id}-{number:010d}.jsonl"
+
+
+def became(name: str) -> str:
+    """The name of the part that what was listed by the name of a tail becomes."""
+    return PART_PREFIX + name.removeprefix(TAIL_PREFIX) if name.startswith(TAIL_PREFIX) else name
