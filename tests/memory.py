@@ -16,7 +16,10 @@ from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import Any, Final
 
-from journalfs import door, sources
+from journalfs import door
+from journalfs.bodies.aside import Aside
+from journalfs.bodies.flushed import FlushedFolder, FoundNotes
+from journalfs.bodies.writing import BodyStore, NewBody
 from journalfs.config.database import DRIVERS, DatabaseSettings
 from journalfs.engine.disk import DiskBackend
 from journalfs.engine.logged import Failing, LoggedBackend
@@ -26,11 +29,9 @@ from journalfs.errors import StoreBusy
 from journalfs.format.flush_note import FlushNote
 from journalfs.format.record_types import RecordKind
 from journalfs.ids import MessageId
-from journalfs.large.aside import Aside
-from journalfs.large.flushed import FlushedFolder, FoundNotes
-from journalfs.large.writing import BodyStore, NewBody
-from journalfs.older.derived import DerivedStore
-from journalfs.older.reading import DATABASE, deriving, keep, make_derived, remove_derived
+from journalfs.records import sources
+from journalfs.records.older.derived import DerivedStore
+from journalfs.records.older.reading import DATABASE, deriving, keep, make_derived, remove_derived
 
 SCHEME: Final = "memory"
 PIECE_BYTES: Final = 1 << 20
@@ -234,7 +235,7 @@ def _derived(remote: Remote, base: Path | None, *, owned: bool) -> tuple[Path, R
 
 
 class Followed:
-    """See `journalfs.sources.RecordSource`."""
+    """See `journalfs.records.sources.RecordSource`."""
 
     def __init__(self, remote: Remote, base: Path | None) -> None:
         self._remote = remote
@@ -262,7 +263,7 @@ class MemoryLog:
 
 
 class OwnedMemory:
-    """See `journalfs.sources.DatabaseOwnership`."""
+    """See `journalfs.records.sources.DatabaseOwnership`."""
 
     directories: tuple[Path, ...] = ()
 
@@ -386,7 +387,7 @@ class MemoryFlushed(FlushedFolder):
 
 
 class InMemory:
-    """See `journalfs.sources.DatabaseKind`."""
+    """See `journalfs.records.sources.DatabaseKind`."""
 
     def read(self, settings: DatabaseSettings, base: Path | None) -> Followed:
         return Followed(Remote(settings), base)

@@ -35,8 +35,8 @@ from journalfs.config.database import database_named, kept_text
 from journalfs.config.layout import plan_store
 from journalfs.damage import name_of
 from journalfs.errors import Damaged, DamagedBackup, NoSuchName, SystemFailure, WrongCall
-from journalfs.journal.file_gaps import DeletedFiles
 from journalfs.live.missing import missing_ranges
+from journalfs.records.files.file_gaps import DeletedFiles
 
 ATTEMPTS_MAX: Final = 5
 """A broker may take a journal file into use again while it is copied."""

@@ -17,8 +17,8 @@ from journalfs.config.journal_settings import journal_settings
 from journalfs.config.layout import StoreLayout, locate_store
 from journalfs.errors import SystemFailure
 from journalfs.format.server_lock import PRIMARY_LOCK_NAME, SERVER_LOCK_NAME
-from journalfs.journal.heads import read_regular_file
 from journalfs.limits import JOURNAL_HEADER_BYTES
+from journalfs.records.files.heads import read_regular_file
 from journalfs.store.locks import lock_holder
 from journalfs.store.snapshot_folder import folder_name, layout_of, read_description
 

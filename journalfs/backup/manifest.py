@@ -14,7 +14,7 @@ import msgspec
 
 from journalfs.config.files import TOML_NAME
 from journalfs.errors import Damaged, DamagedBackup
-from journalfs.journal.file_gaps import NOTED
+from journalfs.records.files.file_gaps import NOTED
 from journalfs.showing import printable
 from journalfs.store.snapshot_folder import decode_checked, encode_checked
 

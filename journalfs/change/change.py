@@ -10,7 +10,7 @@ from journalfs.change.paging import PageTransaction, Paging
 from journalfs.change.removing import Removing
 from journalfs.errors import JournalfsError
 from journalfs.ids import TxId
-from journalfs.journal.upkept import Position
+from journalfs.records.files.upkept import Position
 
 
 class Change:

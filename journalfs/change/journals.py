@@ -15,12 +15,12 @@ from journalfs.engine.waiting import together
 from journalfs.errors import JournalfsError, ReadOnlyStore
 from journalfs.format.record_types import BindingType
 from journalfs.ids import RecordId, TxId
-from journalfs.journal.kept_damage import KeptDamage
-from journalfs.journal.opening import LeftOff
-from journalfs.journal.retention import Retention
-from journalfs.journal.upkept import Position
-from journalfs.journal.write_settings import WriteSettings
-from journalfs.journal.writer import JournalWriter
+from journalfs.records.files.kept_damage import KeptDamage
+from journalfs.records.files.opening import LeftOff
+from journalfs.records.files.retention import Retention
+from journalfs.records.files.upkept import Position
+from journalfs.records.files.write_settings import WriteSettings
+from journalfs.records.files.writer import JournalWriter
 
 # The store's one counter: ids of messages, transactions, records, addresses and queues come from it.
 #

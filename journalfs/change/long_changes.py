@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from journalfs.change.journals import Journals
 from journalfs.engine.waiting import REST
 from journalfs.ids import TxId
-from journalfs.journal.upkept import Position
 from journalfs.limits import PIECE_NS, PIECE_RECORDS, PIECES_IN_FLIGHT_MAX
+from journalfs.records.files.upkept import Position
 
 
 class Paced:

@@ -7,9 +7,9 @@ from journalfs.errors import NoSuchName, SettingRefused
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, QueueId, RecordId
-from journalfs.journal.upkept import Position
-from journalfs.journal.writer import JournalWriter
 from journalfs.live.content import QueueContent
+from journalfs.records.files.upkept import Position
+from journalfs.records.files.writer import JournalWriter
 from journalfs.views.message import HEADER_PREFIX
 from journalfs.views.queues import StoreQueue
 from journalfs.views.transactions import refuse_held

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import trio
 
+from journalfs.bodies.writing import BodyStore, NewBody
 from journalfs.change.duplicates import DuplicateIds, Remembered, Settled
 from journalfs.change.journals import Journals
 from journalfs.change.message_settings import at_once_ms
@@ -26,11 +27,10 @@ from journalfs.errors import JournalfsError, SystemFailure, WriteFailed
 from journalfs.format import primitives, record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, QueueId, RecordId, TxId
-from journalfs.journal.upkept import Position
-from journalfs.journal.writer import JournalWriter
-from journalfs.large.writing import BodyStore, NewBody
 from journalfs.limits import COPY_CHUNK_BYTES, HISTORY_EVENT_BYTES, TEXT_BATCHES_KEPT_MAX
 from journalfs.message.outgoing import NO_PROPERTIES, RECORD_SPARE_BYTES, USER_IDS, Outgoing, address_field
+from journalfs.records.files.upkept import Position
+from journalfs.records.files.writer import JournalWriter
 
 Prepared: TypeAlias = tuple[Sequence[tuple[MessageId, Routed]], frozenset[MessageId]]
 """Messages with their ids, and those of them whose bodies went to files of their own."""

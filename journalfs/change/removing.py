@@ -17,6 +17,7 @@ from operator import attrgetter
 from typing import Final, TypeAlias
 
 from journalfs import door
+from journalfs.bodies.writing import BodyStore
 from journalfs.change.journals import Journals
 from journalfs.change.long_changes import Pauses, Transaction, pieces
 from journalfs.engine.id_batch import IdSet
@@ -26,11 +27,10 @@ from journalfs.errors import HeldByReaders, JournalfsError, RecordRefused
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
-from journalfs.journal.upkept import Position
-from journalfs.large.writing import BodyStore
 from journalfs.live.content import QueueContent
 from journalfs.live.core import Core
 from journalfs.live.runs import Run
+from journalfs.records.files.upkept import Position
 
 # Who takes what away: a message that one caller has claimed is not given to another.
 

@@ -53,7 +53,7 @@ def compact(*, store: Path, dry_run: bool, discard_damage: bool, shrink: bool, a
 def _compact(path: Path, discards: bool, shrinks: bool) -> list[Compacted]:
     import trio  # noqa: PLC0415 - these take longer than the help text
 
-    from journalfs.journal.kept_damage import discard_damage  # noqa: PLC0415
+    from journalfs.records.files.kept_damage import discard_damage  # noqa: PLC0415
     from journalfs.store.write.compacting import compact_store  # noqa: PLC0415
     from journalfs.store.write.opening import open_alone  # noqa: PLC0415
 

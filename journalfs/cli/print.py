@@ -79,7 +79,7 @@ def _write_text(path: Path, older: Older, sections: Collection[str], *, safe: bo
     from journalfs.exchange.printing.journal import Printed  # noqa: PLC0415
     from journalfs.exchange.printing.store import write_store  # noqa: PLC0415
     from journalfs.exchange.targets import mounted_store  # noqa: PLC0415
-    from journalfs.sources import locate_readable  # noqa: PLC0415
+    from journalfs.records.sources import locate_readable  # noqa: PLC0415
 
     name_in_warnings()
     layout, _ = locate_readable(mounted_store(path) or path, kind=older.kind, derived=older.derived)

@@ -1,7 +1,7 @@
 """Recognises stores of other products and versions by names and a few bytes; nothing is replayed.
 
-Those that can be read are raised as `OlderStore`, which whoever reads catches (`journalfs.older`), and others
-as `UnknownVersion`.
+Those that can be read are raised as `OlderStore`, which `journalfs.records.older` catches, and others as
+`UnknownVersion`.
 """
 
 from __future__ import annotations

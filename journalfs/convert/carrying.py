@@ -37,13 +37,13 @@ from journalfs.engine.state_types import AnomalyKind, TransactionInfo
 from journalfs.errors import DecodeError, OlderStore, StoreBusy, SystemFailure, WrongCall
 from journalfs.format.large_file import parse_large_name
 from journalfs.format.xid import decode_xid
-from journalfs.journal.loader import JournalLoader
-from journalfs.journal.reports import JournalAccount
-from journalfs.older import Source, source_of
-from journalfs.older.derived import DerivedStore
-from journalfs.older.reading import CURRENT, adapter_for, as_json, derived_from, deriving, identity_of
-from journalfs.older.writing_hornetq import HornetqStore
-from journalfs.sources import kind_of
+from journalfs.records.files.loader import JournalLoader
+from journalfs.records.files.reports import JournalAccount
+from journalfs.records.older import Source, source_of
+from journalfs.records.older.derived import DerivedStore
+from journalfs.records.older.reading import CURRENT, adapter_for, as_json, derived_from, deriving, identity_of
+from journalfs.records.older.writing_hornetq import HornetqStore
+from journalfs.records.sources import kind_of
 from journalfs.store import open_store
 from journalfs.store.locks import lock_holder
 from journalfs.store.write.compacting import compact_store
@@ -136,7 +136,7 @@ class Carrying:
 
     def _into_tables(self, database: DatabaseSettings) -> Report:
         """By a store in files in the cache directory, which is copied into the tables as one transaction."""
-        from journalfs.tables.filling import fill_tables, is_filled  # noqa: PLC0415 - needs SQLAlchemy
+        from journalfs.records.tables.filling import fill_tables, is_filled  # noqa: PLC0415 - needs SQLAlchemy
 
         if self.to is not None:
             raise WrongCall(f"{database.shown}: no older broker keeps a store in a database")

@@ -22,11 +22,11 @@ from journalfs.errors import BadEnvelope, DecodeError
 from journalfs.format.bindings import RoutingType
 from journalfs.format.core_message import split_message
 from journalfs.message.outgoing import CoreMessage
-from journalfs.older import openwire_out as out
-from journalfs.older.amq import PREPARE
-from journalfs.older.amq_data import DataLog, mark_unclosed
-from journalfs.older.openwire import Destination, Transaction, XaTransaction
-from journalfs.older.openwire_core import HEADER_PREFIX, subscription_queue
+from journalfs.records.older import openwire_out as out
+from journalfs.records.older.amq import PREPARE
+from journalfs.records.older.amq_data import DataLog, mark_unclosed
+from journalfs.records.older.openwire import Destination, Transaction, XaTransaction
+from journalfs.records.older.openwire_core import HEADER_PREFIX, subscription_queue
 from journalfs.selector.identifiers import JMS_TO_BROKER
 from journalfs.store import open_store
 from journalfs.store.store import JournalStore

@@ -29,17 +29,17 @@ from journalfs.ids import PageNumber, QueueId
 from journalfs.inspect.bodies import name_of_body, wrong_bodies
 from journalfs.inspect.findings import MESSAGE, Finding, Places, file_in
 from journalfs.inspect.record_bodies import check_message, wrong_in_bindings_record, wrong_in_message_record
-from journalfs.journal.directory import JournalFile, read_directory
 from journalfs.live.bindings import EXTENSION
 from journalfs.live.undecided import adds_message
 from journalfs.message.envelope import decode_envelope
+from journalfs.records.files.directory import JournalFile, read_directory
 from journalfs.store.node_lock import server_lock_of
 from journalfs.store.store import JournalStore
 
 if TYPE_CHECKING:
     from journalfs.api import ByteSource, Store
     from journalfs.live.core import Core
-    from journalfs.paging.address import PagedAddress
+    from journalfs.pages.address import PagedAddress
 
 
 # What the journal says of pages against what is in them.

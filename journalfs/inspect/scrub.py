@@ -29,11 +29,11 @@ from journalfs.format.large_file import LargeFileKind, parse_large_name
 from journalfs.format.page_folder import parse_page_name
 from journalfs.inspect.findings import Finding
 from journalfs.inspect.scrub_memory import DIGEST_BYTES, Done, Memory, Remembered, digest_of
-from journalfs.journal.anomalies import check_mapped, mismatch_damage
-from journalfs.journal.directory import JournalFile, read_directory
-from journalfs.journal.loader import DAMAGE_REASONS
 from journalfs.live.bindings import EXTENSION
 from journalfs.live.index_file import index_path, read_index
+from journalfs.records.files.anomalies import check_mapped, mismatch_damage
+from journalfs.records.files.directory import JournalFile, read_directory
+from journalfs.records.files.loader import DAMAGE_REASONS
 from journalfs.store.snapshot_folder import damage_of, folders, read_description
 
 NOTED_EVERY_NS: Final = 1_000_000_000

@@ -15,9 +15,9 @@ from journalfs.engine.buffers import MappedFile, Unreadable
 from journalfs.engine.scan import GapKind, RecordInfo, Scan, scan_journal
 from journalfs.errors import OutOfResources
 from journalfs.ids import FileId
-from journalfs.journal.anomalies import check_mapped, mismatch_damage
-from journalfs.journal.directory import DirectoryReader, JournalFile, written_rid
 from journalfs.limits import JOURNAL_HEADER_BYTES, LISTINGS_MAX
+from journalfs.records.files.anomalies import check_mapped, mismatch_damage
+from journalfs.records.files.directory import DirectoryReader, JournalFile, written_rid
 
 EXTENSION = "bindings"
 DAMAGED_GAPS = {GapKind.ZEROED, GapKind.GARBAGE, GapKind.TORN}

@@ -25,10 +25,10 @@ from journalfs.live.settings import settings_in_force
 if TYPE_CHECKING:
     from journalfs.engine.state import LiveState
     from journalfs.engine.state_types import Listing
-    from journalfs.journal.files import FileSet
     from journalfs.live.core import Core
     from journalfs.live.settings import SettingsStore
-    from journalfs.paging.address import LiveStretch, PagedAddress
+    from journalfs.pages.address import LiveStretch, PagedAddress
+    from journalfs.records.files.files import FileSet
 
 
 # Messages that nobody is to get any more: their time is over, or their attempts are used up.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 from journalfs.bindings.model import BindingsState, FullNames
+from journalfs.bodies.directory import LargeDirectory
 from journalfs.clock import Clock
 from journalfs.config.layout import StoreLayout
 from journalfs.damage import Damage, name_of
@@ -33,9 +34,6 @@ from journalfs.format.page_folder import ADDRESS_FILE_NAME, INVALID_SUFFIX, asci
 from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, PageNumber, QueueId
-from journalfs.journal.kept_damage import kept_damage
-from journalfs.journal.loader import JournalLoader
-from journalfs.large.directory import LargeDirectory
 from journalfs.live.changes import Changes
 from journalfs.live.events import Events, LoopLag
 from journalfs.live.large_bodies import LargeBodies
@@ -45,15 +43,17 @@ from journalfs.live.missing import missing_directories, pages_taken_away
 from journalfs.live.part_numbers import PartNumbers
 from journalfs.live.undecided import undecided_damage, undecided_in
 from journalfs.message.envelope import decode_envelope
-from journalfs.paging.address import PagedAddress, PageSummary
-from journalfs.paging.cursors import Cursors, Moved, SideRecord
-from journalfs.paging.folders import PageFile, PageFolder, PagingDirectory
+from journalfs.pages.address import PagedAddress, PageSummary
+from journalfs.pages.cursors import Cursors, Moved, SideRecord
+from journalfs.pages.folders import PageFile, PageFolder, PagingDirectory
+from journalfs.records.files.kept_damage import kept_damage
+from journalfs.records.files.loader import JournalLoader
 
 if TYPE_CHECKING:
     from journalfs.live.explaining import Explanations
     from journalfs.live.runs import HeldFile, JournalSegment, Run
     from journalfs.live.settings import KnownSettings
-    from journalfs.older.reading import Description, SourcePlaces
+    from journalfs.records.older.reading import Description, SourcePlaces
 
 
 # Parts whose lines were laid out for a reader, kept for the next one.
@@ -642,7 +642,7 @@ class Core:
         if self.derived is None or not found:
             return found
         if self._places is None:
-            from journalfs.older.reading import SourcePlaces  # noqa: PLC0415 - seldom needed
+            from journalfs.records.older.reading import SourcePlaces  # noqa: PLC0415 - seldom needed
 
             self._places = SourcePlaces(self.derived, self.layout)
         return map(self._places.told, found)

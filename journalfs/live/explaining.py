@@ -16,10 +16,10 @@ from journalfs.engine.waiting import Slices
 from journalfs.errors import SystemFailure
 from journalfs.format.record_types import user_type_name
 from journalfs.ids import QueueId
-from journalfs.journal.directory import JournalFile, read_directory
-from journalfs.journal.reports import FileReport, JournalAccount
 from journalfs.live.opened import OpenStore
 from journalfs.live.virtual import SlicedFile, made_at_once
+from journalfs.records.files.directory import JournalFile, read_directory
+from journalfs.records.files.reports import FileReport, JournalAccount
 from journalfs.showing import shown
 
 if TYPE_CHECKING:

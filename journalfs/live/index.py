@@ -15,6 +15,7 @@ from collections.abc import Iterable
 import msgspec
 from msgspec.structs import replace
 
+from journalfs.bodies.inflated import Inflated
 from journalfs.damage import Damage, FileStamp
 from journalfs.engine.ledger import Ledger
 from journalfs.engine.pages import PageShare
@@ -22,17 +23,16 @@ from journalfs.engine.scan import Gap
 from journalfs.engine.state import LiveState
 from journalfs.engine.state_batch import lies_within
 from journalfs.ids import FileId, MessageId, PageNumber, QueueId
-from journalfs.journal.directory import JournalFile, read_directory
-from journalfs.journal.files import ReadFile
-from journalfs.journal.loader import JournalLoader, holds_prefix
-from journalfs.journal.opening import LeftFile, LeftOff
-from journalfs.journal.pool import WriteFile
-from journalfs.large.inflated import Inflated
 from journalfs.limits import INDEX_FILE_SLOTS_MAX, JOURNAL_HEADER_BYTES
 from journalfs.live.core import Core
 from journalfs.live.large_bodies import BodyFile
 from journalfs.live.page_parts import PagePart, PageParts
-from journalfs.paging.address import PagedAddress, PageSummary
+from journalfs.pages.address import PagedAddress, PageSummary
+from journalfs.records.files.directory import JournalFile, read_directory
+from journalfs.records.files.files import ReadFile
+from journalfs.records.files.loader import JournalLoader, holds_prefix
+from journalfs.records.files.opening import LeftFile, LeftOff
+from journalfs.records.files.pool import WriteFile
 from journalfs.showing import shown
 
 FORMAT = 13

@@ -14,6 +14,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
+from journalfs.bodies.directory import BodyUnreadable, LargeDirectory
+from journalfs.bodies.inflated import Counting, Inflated
 from journalfs.damage import Damage, FileStamp, name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import MESSAGE_MISNAMED, LineBatch, Measure
@@ -25,8 +27,6 @@ from journalfs.errors import Damaged, StaleView
 from journalfs.format.large_file import format_large_name
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId
-from journalfs.large.directory import BodyUnreadable, LargeDirectory
-from journalfs.large.inflated import Counting, Inflated
 from journalfs.limits import MEASURED_AT_ONCE_BYTES
 from journalfs.message.envelope import decode_envelope
 

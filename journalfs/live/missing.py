@@ -23,19 +23,19 @@ from journalfs.format.page_folder import format_page_name
 from journalfs.format.record_bodies import PAGE_BEGINNING
 from journalfs.format.record_types import MessageType
 from journalfs.ids import PageNumber, QueueId, rid_of
-from journalfs.journal.anomalies import MISSING_RECORDS
-from journalfs.journal.directory import JournalFile, read_directory
-from journalfs.journal.file_gaps import DeletedFiles, Range, missing_ids, told
-from journalfs.journal.hidden import DOUBTFUL_HEADER, POOL_FILES
-from journalfs.journal.loader import JournalLoader, holds_prefix
 from journalfs.limits import JOURNAL_HEADER_BYTES
 from journalfs.live.bindings import read_bindings
+from journalfs.records.files.anomalies import MISSING_RECORDS
+from journalfs.records.files.directory import JournalFile, read_directory
+from journalfs.records.files.file_gaps import DeletedFiles, Range, missing_ids, told
+from journalfs.records.files.hidden import DOUBTFUL_HEADER, POOL_FILES
+from journalfs.records.files.loader import JournalLoader, holds_prefix
 from journalfs.showing import shown
 
 if TYPE_CHECKING:
     from journalfs.live.opened import OpenStore
-    from journalfs.paging.address import PageSummary
-    from journalfs.paging.folders import PageFile
+    from journalfs.pages.address import PageSummary
+    from journalfs.pages.folders import PageFile
 
 _ANY_ID: Final = 2**63 - 1
 """Above the id of any file."""

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from journalfs.bindings.model import BindingsState
+    from journalfs.bodies.directory import LargeDirectory
     from journalfs.clock import Clock
     from journalfs.config.layout import StoreLayout
     from journalfs.damage import Damage
-    from journalfs.journal.loader import JournalLoader
-    from journalfs.large.directory import LargeDirectory
     from journalfs.live.changes import Changes
-    from journalfs.older.reading import Description
-    from journalfs.paging.address import PagedAddress
-    from journalfs.paging.cursors import Cursors
-    from journalfs.paging.folders import PagingDirectory
+    from journalfs.pages.address import PagedAddress
+    from journalfs.pages.cursors import Cursors
+    from journalfs.pages.folders import PagingDirectory
+    from journalfs.records.files.loader import JournalLoader
+    from journalfs.records.older.reading import Description
 
 
 class OpenStore(Protocol):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from journalfs.ids import PageNumber, QueueId
 from journalfs.live.part_numbers import PartNumbers
 from journalfs.live.runs import PageRun
-from journalfs.paging.address import PagedAddress
+from journalfs.pages.address import PagedAddress
 
 PAGE_PART_BASE = 5_000_000_000
 """Half of what ten digits hold: journal parts count from 1."""

@@ -19,12 +19,12 @@ from journalfs.engine.state_batch import file_slots, large_messages, message_ids
 from journalfs.errors import Gone, StaleView
 from journalfs.format.journal_file import read_header
 from journalfs.ids import MessageId, PageNumber
-from journalfs.journal.directory import JournalFile
 from journalfs.limits import EAGER_PART_BYTES_MAX, JOURNAL_HEADER_BYTES
 from journalfs.live.opened import OpenStore
 from journalfs.live.read_ahead import ReadAheadSource
 from journalfs.live.sources import BytesSource, Segment, SegmentedSource
-from journalfs.paging.address import LiveStretch
+from journalfs.pages.address import LiveStretch
+from journalfs.records.files.directory import JournalFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from journalfs.engine.state import LiveState
     from journalfs.engine.state_types import Listing
-    from journalfs.journal.files import FileSet
     from journalfs.live.large_bodies import LargeBodies
-    from journalfs.paging.address import PagedAddress
+    from journalfs.pages.address import PagedAddress
+    from journalfs.records.files.files import FileSet
 
 Place: TypeAlias = MessageId | tuple[PageNumber, int]
 """Of a message that lies in the journal; else its page, and the record in it."""

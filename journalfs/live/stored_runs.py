@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from journalfs.bodies.directory import BodyUnreadable
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_UNREADABLE
 from journalfs.errors import Damaged, DecodeError, JournalfsError
@@ -15,7 +16,6 @@ from journalfs.format.core_message import CoreParts
 from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId
-from journalfs.large.directory import BodyUnreadable
 from journalfs.live.content import QueueContent
 from journalfs.live.core import Core
 from journalfs.live.runs import JournalRun, PageRun, Run

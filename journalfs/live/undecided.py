@@ -9,9 +9,9 @@ from functools import cache
 from journalfs.damage import Damage, name_of
 from journalfs.engine.state_types import AnomalyKind, Operation, TransactionInfo
 from journalfs.format.record_types import MessageType, RecordKind
-from journalfs.journal.anomalies import name_of_queue
-from journalfs.journal.loader import JournalLoader
-from journalfs.paging.address import PagedAddress
+from journalfs.pages.address import PagedAddress
+from journalfs.records.files.anomalies import name_of_queue
+from journalfs.records.files.loader import JournalLoader
 
 UNDECIDED = "undecided-transaction"
 _MESSAGES = frozenset({MessageType.MESSAGE, MessageType.LARGE_MESSAGE})

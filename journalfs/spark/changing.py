@@ -12,7 +12,7 @@ from journalfs.errors import NoRoute, NoSuchName, SystemFailure
 from journalfs.ids import MessageId
 from journalfs.limits import NAME_BYTES_MAX
 from journalfs.live.bindings import read_bindings
-from journalfs.sources import locate_readable
+from journalfs.records.sources import locate_readable
 from journalfs.spark.place import Place
 from journalfs.store.write.opening import change
 from journalfs.views.message import SUFFIXES

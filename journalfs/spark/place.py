@@ -13,7 +13,7 @@ from journalfs import door
 from journalfs.config.database import DatabaseSettings, DatabaseStore, database_named, kept_text
 from journalfs.config.layout import locate_store
 from journalfs.errors import JournalfsError, NotAStore, SystemFailure, WrongCall
-from journalfs.sources import derived_if_older
+from journalfs.records.sources import derived_if_older
 from journalfs.times import Range
 
 SNAPSHOTS: Final = Path(".journalfs", "snapshots")

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
+from journalfs.bodies.directory import LargeDirectory
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.columns import Array, lines_pointer
 from journalfs.engine.lines import LineBatch
 from journalfs.engine.status import CoreRefused
 from journalfs.errors import Damaged, Gone, RecordTooLarge, StaleView, SystemFailure
 from journalfs.format.journal_file import read_header
-from journalfs.large.directory import LargeDirectory
 from journalfs.limits import JOURNAL_HEADER_BYTES
 from journalfs.live.large_bodies import body_of
 from journalfs.message.envelope import decoder_for

@@ -35,8 +35,8 @@ from journalfs.format.page_folder import ADDRESS_FILE_NAME, PAGE_EXTENSION, REPL
 from journalfs.format.record_types import RecordKind
 from journalfs.format.server_lock import BACKUP_LOCK_NAME, PRIMARY_LOCK_NAME, SERVER_LOCK_NAME
 from journalfs.ids import rid_of
-from journalfs.journal.directory import written_rid
 from journalfs.limits import JOURNAL_HEADER_BYTES
+from journalfs.records.files.directory import written_rid
 from journalfs.spark.place import refuse_mount
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from journalfs.format.journal_file import (
     parse_history_name,
     read_header,
 )
-from journalfs.journal.directory import effective_names, read_directory
 from journalfs.limits import CONTROL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES
 from journalfs.live.bindings import read_bindings
-from journalfs.sources import locate_readable
+from journalfs.records.files.directory import effective_names, read_directory
+from journalfs.records.sources import locate_readable
 from journalfs.spark.place import is_elsewhere, local_path, refuse_mount
 
 if TYPE_CHECKING:

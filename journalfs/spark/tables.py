@@ -11,13 +11,13 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition
 
 from journalfs.config.database import DatabaseSettings
+from journalfs.records.tables.ranges import Range, derive_range, ranges
 from journalfs.spark.options import Options
 from journalfs.spark.pieces import task_count
 from journalfs.spark.place import Place
 from journalfs.spark.plan import chosen_queues, plan
 from journalfs.spark.reading import Wanted, read_pieces
 from journalfs.store import open_store
-from journalfs.tables.ranges import Range, derive_range, ranges
 
 
 class TableRange(InputPartition):

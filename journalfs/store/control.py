@@ -20,7 +20,6 @@ from journalfs.engine.waiting import Slices
 from journalfs.errors import SystemFailure
 from journalfs.format.page_folder import parse_page_name
 from journalfs.format.record_types import user_type_name
-from journalfs.journal.directory import DirectoryReader, JournalFile
 from journalfs.limits import DAMAGED_BYTES_SHOWN_MAX, NAME_BYTES_MAX, NAME_HASH_CHARS
 from journalfs.live.bindings import EXTENSION as BINDINGS_EXTENSION
 from journalfs.live.explaining import LINES_SUFFIX, ExplainedJournal
@@ -35,15 +34,16 @@ from journalfs.live.virtual import (
     to_json,
     to_json_lines,
 )
+from journalfs.records.files.directory import DirectoryReader, JournalFile
 from journalfs.showing import path_of, printable, shown
 from journalfs.views.transactions import transactions_directory
 from journalfs.views.views import SELECTIONS
 
 if TYPE_CHECKING:
-    from journalfs.large.directory import LargeFile
+    from journalfs.bodies.directory import LargeFile
     from journalfs.live.core import Core
-    from journalfs.paging.address import PagedAddress
-    from journalfs.paging.folders import PageFile
+    from journalfs.pages.address import PagedAddress
+    from journalfs.pages.folders import PageFile
     from journalfs.views.queues import StoreAddress
 
 

@@ -28,8 +28,8 @@ from journalfs.errors import StoreNotKept, SystemFailure, WrongCall
 from journalfs.format.bindings import RoutingType, encode_address_binding, encode_queue_binding
 from journalfs.format.record_types import BindingType
 from journalfs.ids import RecordId
-from journalfs.journal.writer import JournalWriter
 from journalfs.live.bindings import read_bindings
+from journalfs.records.files.writer import JournalWriter
 from journalfs.store.journals import (
     bindings_journal,
     make_backend,

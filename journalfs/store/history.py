@@ -32,7 +32,15 @@ from journalfs.engine.waiting import Turn, offload
 from journalfs.errors import IndexUnusable, NotAStore, ReadOnlyStore, SystemFailure
 from journalfs.format.large_file import format_large_name
 from journalfs.ids import MessageId
-from journalfs.journal.history import (
+from journalfs.limits import LOST_QUEUES_SHOWN_MAX
+from journalfs.live.core import Core
+from journalfs.live.index import IndexDescription
+from journalfs.live.index_file import index_path, index_place, is_running, read_index, write_index
+from journalfs.live.lost_bindings import LostBindings
+from journalfs.live.part_numbers import PartNumbers
+from journalfs.live.runs import Run
+from journalfs.live.sealed_parts import SealedParts
+from journalfs.records.files.history import (
     Choice,
     HistoryFile,
     HistoryLoader,
@@ -42,14 +50,6 @@ from journalfs.journal.history import (
     choose,
     list_history,
 )
-from journalfs.limits import LOST_QUEUES_SHOWN_MAX
-from journalfs.live.core import Core
-from journalfs.live.index import IndexDescription
-from journalfs.live.index_file import index_path, index_place, is_running, read_index, write_index
-from journalfs.live.lost_bindings import LostBindings
-from journalfs.live.part_numbers import PartNumbers
-from journalfs.live.runs import Run
-from journalfs.live.sealed_parts import SealedParts
 from journalfs.store.opening import Opening
 from journalfs.store.outcomes import Ends, HistoryMessage
 from journalfs.store.store import JournalStore

@@ -16,9 +16,9 @@ from journalfs.config.layout import StoreLayout
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend, open_backend
 from journalfs.errors import ConfigError, SystemFailure
-from journalfs.journal.directory import as_made
-from journalfs.journal.retention import Retention, RetentionLimits
-from journalfs.journal.write_settings import WriteSettings
+from journalfs.records.files.directory import as_made
+from journalfs.records.files.retention import Retention, RetentionLimits
+from journalfs.records.files.write_settings import WriteSettings
 
 BINDINGS_FILE_BYTES: Final = 1024 * 1024
 BINDINGS_MIN_FILES: Final = 2

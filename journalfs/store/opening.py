@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from journalfs import door
+from journalfs.bodies.directory import LargeDirectory
+from journalfs.bodies.inflated import InflatedBodies
 from journalfs.clock import Clock
 from journalfs.config.layout import StoreLayout
 from journalfs.config.older import ARTEMIS_1
@@ -17,10 +19,6 @@ from journalfs.engine.status import CoreRefused
 from journalfs.errors import IndexUnusable, OlderStore
 from journalfs.format.record_types import MessageType
 from journalfs.ids import QueueId
-from journalfs.journal.loader import JournalLoader, PollResult
-from journalfs.journal.opening import LeftOff
-from journalfs.large.directory import LargeDirectory
-from journalfs.large.inflated import InflatedBodies
 from journalfs.live.bindings import BindingsReader
 from journalfs.live.core import Core
 from journalfs.live.events import Events
@@ -39,8 +37,10 @@ from journalfs.live.missing import lost_since, missing_file_ids, missing_pages
 from journalfs.live.page_parts import PageParts
 from journalfs.live.part_numbers import PartNumbers, numbers_path
 from journalfs.live.sealed_parts import SealedParts
-from journalfs.older import derived_from
-from journalfs.paging.address import PagedAddress
+from journalfs.pages.address import PagedAddress
+from journalfs.records.files.loader import JournalLoader, PollResult
+from journalfs.records.files.opening import LeftOff
+from journalfs.records.older import derived_from
 from journalfs.store.locks import lock_holder
 from journalfs.store.store import RELOADS_MAX, JournalStore
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Set
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from journalfs.bodies.directory import LargeFile
 from journalfs.damage import Damage
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_PERSISTER
 from journalfs.errors import DecodeError
 from journalfs.format.large_file import LargeFileKind
 from journalfs.format.record_types import MessageType
-from journalfs.large.directory import LargeFile
 from journalfs.live.missing import missing_directories
 from journalfs.live.stored_runs import origin_of_large
 from journalfs.live.undecided import adds_message

@@ -21,15 +21,15 @@ from journalfs.engine.status import FileTorn
 from journalfs.format.core_message import ACTUAL_EXPIRY, ORIGINAL_MESSAGE_ID
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId
-from journalfs.journal.files import ReadFile
+from journalfs.records.files.files import ReadFile
 from journalfs.views.message import HEADER_PREFIX, StoreMessage
 from journalfs.views.origins import decode_notes, note_of
 
 if TYPE_CHECKING:
-    from journalfs.journal.history import HistoryLoader
     from journalfs.live.content import QueueContent
     from journalfs.live.core import Core
     from journalfs.live.runs import Run
+    from journalfs.records.files.history import HistoryLoader
 
 _ADDS: Final = frozenset((RecordKind.ADD, RecordKind.ADD_TX, RecordKind.EVENT))
 _MESSAGES: Final = frozenset((MessageType.MESSAGE, MessageType.LARGE_MESSAGE))

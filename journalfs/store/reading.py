@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from journalfs.clock import Clock, SystemClock
 from journalfs.errors import SystemFailure
-from journalfs.sources import locate_readable
+from journalfs.records.sources import locate_readable
 from journalfs.store.opening import Opening
 from journalfs.store.snapshot_folder import is_snapshot
 from journalfs.store.store import JournalStore
@@ -47,7 +47,7 @@ def open_store(
     """Open the store at `path` for reading: a data directory, a broker instance, or a journal directory.
 
     Of an older store, or one in a database, what is derived from it is opened (`kind` and `derived` are as
-    `journalfs.sources.locate_readable` has them).
+    `journalfs.records.sources.locate_readable` has them).
 
     `index=False` neither reads nor writes one; a path says where it lies. `anew` reads all there is, and asks
     the index only for what was there before; it is not written. `postpones`: long bodies in files are

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from journalfs.journal.loader import JournalLoader
+    from journalfs.records.files.loader import JournalLoader
 
 
 class Reloading:

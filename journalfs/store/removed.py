@@ -31,7 +31,7 @@ from journalfs.live.index import IndexDescription
 from journalfs.live.part_numbers import PartNumbers
 from journalfs.live.runs import Run
 from journalfs.live.sealed_parts import SealedParts
-from journalfs.older.derived import DerivedStore, plain_queue
+from journalfs.records.older.derived import DerivedStore, plain_queue
 from journalfs.store.opening import Opening
 from journalfs.store.store import JournalStore
 from journalfs.views.message import HEADER_PREFIX, StoreMessage

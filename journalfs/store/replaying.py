@@ -22,8 +22,8 @@ from journalfs.engine.scan import Scan, scan_journal
 from journalfs.engine.status import FileTorn
 from journalfs.engine.waiting import offload
 from journalfs.errors import NoSuchName
-from journalfs.journal.directory import JournalFile
-from journalfs.journal.history import Choice, HistoryFile, Kept
+from journalfs.records.files.directory import JournalFile
+from journalfs.records.files.history import Choice, HistoryFile, Kept
 from journalfs.store.history import History, HistoryStore
 from journalfs.times import Range
 from journalfs.views.queues import StoreQueue

@@ -27,8 +27,8 @@ from journalfs.engine.checksums import crc32c
 from journalfs.errors import Damaged, JournalfsError, WrongCall
 from journalfs.format.journal_file import read_header
 from journalfs.ids import FileId
-from journalfs.journal.heads import STAT_BLOCK_BYTES, read_regular_file
 from journalfs.limits import JOURNAL_HEADER_BYTES, NAME_BYTES_MAX, NAME_HASH_CHARS, SNAPSHOT_TEXT_BYTES_MAX
+from journalfs.records.files.heads import STAT_BLOCK_BYTES, read_regular_file
 
 # JSON with a checksum beside it: `{"crc32c": …, WORD: …}` and a line feed, where `WORD` says what it is.
 

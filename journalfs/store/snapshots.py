@@ -17,11 +17,11 @@ from journalfs.damage import Damage
 from journalfs.engine.state import LiveState
 from journalfs.engine.waiting import Turn, offload
 from journalfs.errors import Damaged, JournalfsError, ReadOnlyStore, SystemFailure
-from journalfs.journal.loader import JournalLoader
 from journalfs.live.core import Core
 from journalfs.live.index import IndexDescription
 from journalfs.live.part_numbers import PartNumbers
 from journalfs.live.sealed_parts import SealedParts
+from journalfs.records.files.loader import JournalLoader
 from journalfs.store.opening import Opening
 from journalfs.store.snapshot_folder import (
     DESCRIPTION,

@@ -21,8 +21,6 @@ from journalfs.engine.state_types import PartInfo
 from journalfs.engine.status import CoreRefused
 from journalfs.errors import JournalfsError
 from journalfs.ids import FileId, QueueId
-from journalfs.journal.anomalies import references_to_unknown
-from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX
 from journalfs.live.bindings import BindingsReader, BindingsStamp
 from journalfs.live.changes import Changes
@@ -35,6 +33,8 @@ from journalfs.live.missing import lost_since
 from journalfs.live.page_parts import PAGE_PART_BASE, PageParts
 from journalfs.live.sealed_parts import JournalPart, PagePartOf, SealedPart, SealedParts
 from journalfs.live.undecided import messages_not_shown
+from journalfs.records.files.anomalies import references_to_unknown
+from journalfs.records.files.loader import JournalLoader, PollResult
 from journalfs.store.configuration import ConfigurationWatch
 from journalfs.store.locks import lock_holder
 from journalfs.store.permissions import KeptPermissions
@@ -43,7 +43,7 @@ from journalfs.views.tails import Tails
 from journalfs.views.views import SELECTIONS
 
 if TYPE_CHECKING:
-    from journalfs.sources import RecordSource
+    from journalfs.records.sources import RecordSource
     from journalfs.store.reloading import Reloading
 
 RELOADS_MAX = 8

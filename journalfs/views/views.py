@@ -21,7 +21,7 @@ from journalfs.live.content import NOT_AS_MEASURED, OVERTAKEN, CloserLook, Queue
 from journalfs.live.page_parts import PAGE_PART_BASE, PagePart, PageParts
 from journalfs.live.runs import JournalRun, PageRun, Run, open_runs
 from journalfs.live.sources import WatchedSource
-from journalfs.paging.address import PagedAddress
+from journalfs.pages.address import PagedAddress
 from journalfs.views.filters import Filter, SelectorFilter
 from journalfs.views.following import Follower
 from journalfs.views.message import SUFFIXES, StoreMessage

@@ -1,4 +1,4 @@
-/* Messages of ActiveMQ 5 as records: what journalfs.older.openwire_core makes of them, byte for byte. */
+/* Messages of ActiveMQ 5 as records: what journalfs.records.older.openwire_core makes of them, byte for byte. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -21,8 +21,8 @@ from journalfs.clock import SystemClock
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import open_backend
 from journalfs.ids import RecordId
-from journalfs.journal.write_settings import WriteSettings
-from journalfs.journal.writer import JournalWriter
+from journalfs.records.files.write_settings import WriteSettings
+from journalfs.records.files.writer import JournalWriter
 
 MESSAGE_TYPE = 45
 

@@ -9,7 +9,7 @@ import pytest
 
 from journalfs.damage import Damage
 from journalfs.ids import MessageId
-from journalfs.journal.compaction import Compaction
+from journalfs.records.files.compaction import Compaction
 from journalfs.store import open_store
 from journalfs.store.write.store import WritingStore
 from tests.broker.client import CoreClient

@@ -15,7 +15,7 @@ from journalfs.config.layout import locate_store
 from journalfs.engine.disk import DiskBackend
 from journalfs.errors import SystemFailure
 from journalfs.format.server_lock import NodeState, decode_server_lock
-from journalfs.journal.pool import FilePool
+from journalfs.records.files.pool import FilePool
 from journalfs.store import open_store
 from journalfs.store.creating import create_store
 from journalfs.store.locks import lock_holder

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from journalfs.errors import Damaged
-from journalfs.journal.directory import read_directory
+from journalfs.records.files.directory import read_directory
 from journalfs.store import open_store
 from journalfs.store.write.opening import open_for_writing
 from tests.damage.cases import changed

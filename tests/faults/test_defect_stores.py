@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from journalfs.journal.compaction import encode_control_file
+from journalfs.records.files.compaction import encode_control_file
 from tests.differential import encode
 from tests.differential.encode_messages import text_message
 from tests.faults.places import bodies, named, write

@@ -16,7 +16,7 @@ from journalfs.engine.scan import Scan, scan_journal
 from journalfs.errors import EXIT_DAMAGED
 from journalfs.inspect.deep import Checked, checked
 from journalfs.inspect.findings import advice_of
-from journalfs.journal.directory import JournalFile, read_directory
+from journalfs.records.files.directory import JournalFile, read_directory
 from journalfs.store import open_store
 from tests.differential.encode import record
 from tests.differential.encode_messages import text_message

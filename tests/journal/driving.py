@@ -14,9 +14,9 @@ from journalfs.engine.tail import UNLIMITED, Tail, TailWay
 from journalfs.errors import JournalfsError
 from journalfs.format.record_types import RecordKind
 from journalfs.ids import RecordId, TxId
-from journalfs.journal.upkept import Position
-from journalfs.journal.write_settings import WriteSettings
-from journalfs.journal.writer import JournalWriter
+from journalfs.records.files.upkept import Position
+from journalfs.records.files.write_settings import WriteSettings
+from journalfs.records.files.writer import JournalWriter
 from tests.journal.model import Change, Model, Transaction
 from tests.journal.simulated import SimulatedDisk
 from tests.reference.journal import Replay, read_folder, replay

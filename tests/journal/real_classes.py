@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from journalfs.journal.write_settings import WriteSettings
+from journalfs.records.files.write_settings import WriteSettings
 from tests.broker.distribution import class_path, distribution_home
 
 SOURCES = Path(__file__).parent / "java"

@@ -9,8 +9,8 @@ import trio
 from journalfs.clock import FakeClock
 from journalfs.errors import JournalfsError, NoSpace
 from journalfs.ids import RecordId, TxId
-from journalfs.journal.compaction import Compaction
-from journalfs.journal.writer import JournalWriter
+from journalfs.records.files.compaction import Compaction
+from journalfs.records.files.writer import JournalWriter
 from tests.journal.driving import Driver, read_back, settings_for
 from tests.journal.model import live_ids
 from tests.journal.simulated import SimulatedDisk

@@ -9,10 +9,10 @@ from journalfs.engine.committer import Committer
 from journalfs.engine.ledger import Ledger
 from journalfs.engine.scan import Scan
 from journalfs.errors import JournalfsError
-from journalfs.journal import opening
-from journalfs.journal.compaction import Compaction
-from journalfs.journal.pool import FilePool, WriteFile
-from journalfs.journal.upkeep import Upkeep
+from journalfs.records.files import opening
+from journalfs.records.files.compaction import Compaction
+from journalfs.records.files.pool import FilePool, WriteFile
+from journalfs.records.files.upkeep import Upkeep
 from tests.journal.simulated import SimulatedDisk
 from tests.journal.sweep import sweep, sweep_of_a_transaction_over_files
 from tests.reference.primitives import MalformedError

@@ -17,9 +17,9 @@ from journalfs.engine.checksums import crc32c
 from journalfs.engine.state import LiveState
 from journalfs.errors import Damaged
 from journalfs.ids import RecordId, TxId
-from journalfs.journal.loader import JournalLoader
-from journalfs.journal.write_settings import WriteSettings
-from journalfs.journal.writer import JournalWriter
+from journalfs.records.files.loader import JournalLoader
+from journalfs.records.files.write_settings import WriteSettings
+from journalfs.records.files.writer import JournalWriter
 from tests.journal import driving, test_crash
 from tests.journal.driving import Driver, read_back, settings_for
 from tests.journal.simulated import SimulatedDisk

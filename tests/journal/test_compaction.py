@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from journalfs.clock import FakeClock
 from journalfs.ids import RecordId, TxId
-from journalfs.journal.write_settings import WriteSettings
-from journalfs.journal.writer import JournalWriter
+from journalfs.records.files.write_settings import WriteSettings
+from journalfs.records.files.writer import JournalWriter
 from tests.differential import encode
 from tests.journal.driving import SMALL, Driver, read_back, settings_for
 from tests.journal.simulated import SimulatedDisk

@@ -17,10 +17,10 @@ from journalfs.engine.disk import open_backend
 from journalfs.engine.state import LiveState
 from journalfs.errors import RecordRefused
 from journalfs.ids import RecordId, TxId
-from journalfs.journal.compaction import encode_control_file
-from journalfs.journal.loader import JournalLoader
-from journalfs.journal.retention import Retention, RetentionLimits
-from journalfs.journal.writer import JournalWriter
+from journalfs.records.files.compaction import encode_control_file
+from journalfs.records.files.loader import JournalLoader
+from journalfs.records.files.retention import Retention, RetentionLimits
+from journalfs.records.files.writer import JournalWriter
 from tests.differential import encode
 from tests.journal.real_classes import SETTINGS, real_classes, run_real_classes
 from tests.reference.journal import ADD, COMMIT, DELETE, PREPARE, ROLLBACK, UPDATE_TX
@@ -265,8 +265,8 @@ from journalfs.clock import SystemClock
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import open_backend
 from journalfs.ids import RecordId
-from journalfs.journal.write_settings import WriteSettings
-from journalfs.journal.writer import JournalWriter
+from journalfs.records.files.write_settings import WriteSettings
+from journalfs.records.files.writer import JournalWriter
 
 async def main(folder, *flag):
     backend = open_backend(Path(folder), BackendKind.NIO)

@@ -20,9 +20,9 @@ from journalfs.engine.stage import STAGED, Stage, record_bytes
 from journalfs.engine.status import CoreRefused
 from journalfs.format.record_types import RecordKind
 from journalfs.ids import RecordId
-from journalfs.journal.directory import read_directory
-from journalfs.journal.write_settings import WriteSettings
-from journalfs.journal.writer import JournalWriter
+from journalfs.records.files.directory import read_directory
+from journalfs.records.files.write_settings import WriteSettings
+from journalfs.records.files.writer import JournalWriter
 from tests.reference.journal import read_folder, replay
 
 REAL = [BackendKind.NIO, BackendKind.MAPPED, BackendKind.AIO]

@@ -10,8 +10,8 @@ from journalfs.engine.backend import scan_view
 from journalfs.engine.copying import RecordCopier
 from journalfs.engine.stage import NewRecord, encode, record_bytes
 from journalfs.format.record_types import RecordKind
-from journalfs.journal.compaction import encode_control_file
-from journalfs.journal.pool import encode_header
+from journalfs.records.files.compaction import encode_control_file
+from journalfs.records.files.pool import encode_header
 from tests.differential import encode as independent
 from tests.journal.simulated import MemoryView
 

@@ -15,10 +15,10 @@ from journalfs.clock import FakeClock
 from journalfs.engine.ledger import Ledger
 from journalfs.engine.status import CoreRefused
 from journalfs.ids import RecordId, TxId
-from journalfs.journal.opening import read_file
-from journalfs.journal.pool import WriteFile
-from journalfs.journal.write_settings import WriteSettings
-from journalfs.journal.writer import JournalWriter
+from journalfs.records.files.opening import read_file
+from journalfs.records.files.pool import WriteFile
+from journalfs.records.files.write_settings import WriteSettings
+from journalfs.records.files.writer import JournalWriter
 from tests.journal.driving import SMALL, Driver
 from tests.journal.simulated import SimulatedDisk
 

@@ -12,10 +12,10 @@ from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend, open_backend
 from journalfs.engine.state import LiveState
 from journalfs.ids import RecordId, TxId
-from journalfs.journal.heads import Head, Heads
-from journalfs.journal.loader import JournalLoader, PollResult
-from journalfs.journal.write_settings import WriteSettings
-from journalfs.journal.writer import JournalWriter
+from journalfs.records.files.heads import Head, Heads
+from journalfs.records.files.loader import JournalLoader, PollResult
+from journalfs.records.files.write_settings import WriteSettings
+from journalfs.records.files.writer import JournalWriter
 from tests.differential import encode
 from tests.tools import store_bytes
 

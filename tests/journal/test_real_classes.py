@@ -11,7 +11,7 @@ from journalfs.clock import SystemClock
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import open_backend
 from journalfs.ids import RecordId, TxId
-from journalfs.journal.writer import JournalWriter
+from journalfs.records.files.writer import JournalWriter
 from tests.journal.real_classes import SETTINGS, real_classes
 from tests.reference.journal import Emitted, Replay, read_folder, replay
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from journalfs.clock import FakeClock
 from journalfs.format.journal_file import parse_history_name
 from journalfs.ids import RecordId, TxId
-from journalfs.journal.retention import Retention, RetentionLimits
-from journalfs.journal.write_settings import WriteSettings
-from journalfs.journal.writer import JournalWriter
+from journalfs.records.files.retention import Retention, RetentionLimits
+from journalfs.records.files.write_settings import WriteSettings
+from journalfs.records.files.writer import JournalWriter
 from tests.journal.simulated import SimulatedDisk
 from tests.journal.sweep import KilledError, killer
 from tests.reference.journal import ADD, ADD_TX, COMMIT, scan

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from journalfs.clock import FakeClock
 from journalfs.ids import RecordId, TxId
-from journalfs.journal.compaction import Compaction, Rewritable, Room, best_plan, output_size
-from journalfs.journal.directory import missing_bytes
-from journalfs.journal.write_settings import WriteSettings
-from journalfs.journal.writer import JournalWriter
+from journalfs.records.files.compaction import Compaction, Rewritable, Room, best_plan, output_size
+from journalfs.records.files.directory import missing_bytes
+from journalfs.records.files.write_settings import WriteSettings
+from journalfs.records.files.writer import JournalWriter
 from tests.journal.driving import SMALL, Driver, read_back, settings_for
 from tests.journal.model import live_ids
 from tests.journal.simulated import SimulatedDisk

@@ -14,11 +14,11 @@ from journalfs.clock import FakeClock
 from journalfs.engine.committer import IN_VAIN_MIN, LEFT_OUT_MAX
 from journalfs.errors import NoSpace, ReadOnlyStore, RecordRefused, RecordTooLarge, WriteFailed
 from journalfs.ids import FileId, RecordId, TxId
-from journalfs.journal.pool import FilePool, encode_header
-from journalfs.journal.upkept import Position
-from journalfs.journal.write_settings import WriteSettings
-from journalfs.journal.writer import JournalWriter
 from journalfs.limits import INLINE_FLUSH_NS_MAX, JOURNAL_HEADER_BYTES
+from journalfs.records.files.pool import FilePool, encode_header
+from journalfs.records.files.upkept import Position
+from journalfs.records.files.write_settings import WriteSettings
+from journalfs.records.files.writer import JournalWriter
 from tests.differential.encode import record
 from tests.journal.driving import SMALL, read_back
 from tests.journal.simulated import SimulatedDisk

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from journalfs.older import derived_from
+from journalfs.records.older import derived_from
 from journalfs.store import open_store
 from journalfs.views.transactions import prepared_transactions
 from tests.frozen import PristineStores, load_expected

@@ -15,7 +15,7 @@ import pytest
 from journalfs.convert import Carrying, Mode
 from journalfs.convert.carrying import REWRITTEN, _Step
 from journalfs.errors import StoreBusy, WrongCall
-from journalfs.sources import locate_readable
+from journalfs.records.sources import locate_readable
 from journalfs.store import open_store
 from journalfs.store.write.opening import open_for_writing
 from tests.frozen import PristineStores, load_expected, tree_state

@@ -14,9 +14,9 @@ from journalfs.config.layout import locate_store
 from journalfs.config.older import forced
 from journalfs.engine.older import OpenWireBatch
 from journalfs.errors import OlderStore
-from journalfs.older import amq_log, kahadb_log
-from journalfs.older.derived import DerivedStore
-from journalfs.older.reading import derive
+from journalfs.records.older import amq_log, kahadb_log
+from journalfs.records.older.derived import DerivedStore
+from journalfs.records.older.reading import derive
 from tests.frozen import PristineStores
 
 STORES = [

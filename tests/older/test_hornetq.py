@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from journalfs.errors import NotAStore, OlderStore
-from journalfs.older.reading import derived_from
-from journalfs.sources import locate_readable
+from journalfs.records.older.reading import derived_from
+from journalfs.records.sources import locate_readable
 from journalfs.store import open_store
 from journalfs.store.store import JournalStore
 from journalfs.store.write.opening import open_for_writing

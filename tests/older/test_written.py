@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from journalfs.older.amq_data import frame
-from journalfs.older.amq_log import records_end
+from journalfs.records.older.amq_data import frame
+from journalfs.records.older.amq_log import records_end
 from journalfs.store import open_store
 from tests.mounting import MountedStore, journalfs, mounted, mounted_for_writing
 from tests.older.truth import envelopes

@@ -16,8 +16,8 @@ import trio
 from journalfs.engine.page_file import PageStore
 from journalfs.errors import SystemFailure, WriteFailed
 from journalfs.ids import PageNumber
-from journalfs.paging.folders import OwnPages
-from journalfs.paging.writer import PageEnd, PageWriter
+from journalfs.pages.folders import OwnPages
+from journalfs.pages.writer import PageEnd, PageWriter
 
 PAGE_BYTES = 100
 

@@ -14,8 +14,8 @@ from journalfs.engine.publish import Stretches
 from journalfs.format.page_record import NO_TRANSACTION, page_record
 from journalfs.ids import PageNumber, QueueId
 from journalfs.message.outgoing import NO_PROPERTIES, Texts, UserIds
-from journalfs.paging.folders import OwnPages
-from journalfs.paging.writer import PageEnd, PageWriter, Pile
+from journalfs.pages.folders import OwnPages
+from journalfs.pages.writer import PageEnd, PageWriter, Pile
 from tests.publish.test_text_batch import EXPIRATION_MS, FIRST_ID, LINES, NOW_MS, begun_batch, stretches
 
 

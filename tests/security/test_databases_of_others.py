@@ -12,7 +12,7 @@ import pytest
 from journalfs.config.database import DatabaseSettings, DatabaseStore, database_named
 from journalfs.config.layout import locate_store
 from journalfs.errors import SystemFailure
-from journalfs.tables.database import Database
+from journalfs.records.tables.database import Database
 from tests.mounting import journalfs
 from tests.security.strangers import OWNER, Victim, put_link
 

@@ -23,7 +23,7 @@ from journalfs.backup.manifest import (
 from journalfs.errors import Damaged, SystemFailure
 from journalfs.inspect.scrub import Scrub
 from journalfs.inspect.scrub_memory import Memory
-from journalfs.journal.file_gaps import NOTED, DeletedFiles
+from journalfs.records.files.file_gaps import NOTED, DeletedFiles
 from journalfs.store.write.drafts import HOLDS, STAGED, DraftFolder
 from tests.mounting import journalfs, mounted_for_writing
 from tests.security.strangers import ODD

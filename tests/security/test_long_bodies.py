@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from journalfs.large.inflated import Counting
+from journalfs.bodies.inflated import Counting
 from journalfs.store import open_store
 from tests.differential.encode import record
 from tests.differential.encode_messages import core_header

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from journalfs.format.journal_file import CONTROL_FILE_NAME
-from journalfs.journal.compaction import encode_control_file
-from journalfs.journal.directory import read_directory
+from journalfs.records.files.compaction import encode_control_file
+from journalfs.records.files.directory import read_directory
 from journalfs.spark import live_messages
 from journalfs.spark.schema import usual_schema
 from journalfs.spark.storage import files_of

@@ -10,10 +10,10 @@ import pytest
 
 from journalfs.engine.state import LiveState
 from journalfs.ids import FileId
-from journalfs.journal.directory import DirectoryReader, JournalDirectory
-from journalfs.journal.files import ReadFile
-from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.limits import LISTINGS_MAX
+from journalfs.records.files.directory import DirectoryReader, JournalDirectory
+from journalfs.records.files.files import ReadFile
+from journalfs.records.files.loader import JournalLoader, PollResult
 from journalfs.store.store import JournalStore
 from tests.store.appending import JournalAppender
 from tests.store.conftest import QUEUE_A, LittleStore

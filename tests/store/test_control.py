@@ -9,7 +9,7 @@ import pytest
 
 from journalfs import door
 from journalfs.api import VirtualDirectory, VirtualFile
-from journalfs.paging.address import PagedAddress
+from journalfs.pages.address import PagedAddress
 from tests.store.conftest import LittleStore
 from tests.store.test_pages import small, write_page
 

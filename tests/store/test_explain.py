@@ -12,11 +12,11 @@ import pytest
 
 from journalfs.api import VirtualDirectory, VirtualFile
 from journalfs.engine.waiting import Slices
-from journalfs.journal import reports as account
-from journalfs.journal.reports import file_reports
 from journalfs.live.core import Core
 from journalfs.live.explaining import FileFacts, QueueFacts, as_text
 from journalfs.live.virtual import made_at_once
+from journalfs.records.files import reports as account
+from journalfs.records.files.reports import file_reports
 from journalfs.store import open_store
 from tests.frozen import FILE_STORES, PristineStores
 from tests.store.appending import JournalAppender

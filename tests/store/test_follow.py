@@ -14,8 +14,8 @@ import trio.testing
 from journalfs.api import ByteSource
 from journalfs.errors import Gone, StaleView
 from journalfs.ids import MessageId
-from journalfs.journal.loader import JournalLoader
 from journalfs.limits import LOOKS_AGAIN_MAX, TAIL_IDLE_MS, TAIL_WAIT_MS
+from journalfs.records.files.loader import JournalLoader
 from journalfs.store.store import JournalStore
 from journalfs.views.following import Follower
 from journalfs.views.queues import StoreQueue

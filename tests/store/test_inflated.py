@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
+from journalfs.bodies.inflated import InflatedBodies
 from journalfs.engine.inflated import Inflating
 from journalfs.engine.status import FileTorn
 from journalfs.errors import Damaged
-from journalfs.large.inflated import InflatedBodies
 from journalfs.limits import INFLATED_BODIES_KEPT_MAX
 from journalfs.store.store import JournalStore
 from tests.differential.encode import record

@@ -15,7 +15,7 @@ from journalfs.config.layout import StoreLayout, locate_store
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend
 from journalfs.errors import ConfigError, SystemFailure
-from journalfs.journal.writer import JournalWriter
+from journalfs.records.files.writer import JournalWriter
 from journalfs.store.journals import (
     bindings_journal,
     make_backend,

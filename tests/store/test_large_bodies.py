@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from journalfs.bodies.directory import LargeDirectory
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.status import CoreRefused, FileTorn
 from journalfs.errors import EXIT_DAMAGED, StaleView
-from journalfs.large.directory import LargeDirectory
 from journalfs.store import open_store
 from journalfs.store.store import JournalStore
 from journalfs.views.queues import StoreQueue

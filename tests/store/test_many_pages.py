@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from journalfs.ids import PageNumber
-from journalfs.paging import address
+from journalfs.pages import address
 from journalfs.store.store import JournalStore
 from tests.differential.encode import record
 from tests.store.conftest import QUEUE_A, LittleStore

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from journalfs.journal.file_gaps import DeletedFiles, Range, merged, missing_ids, told
+from journalfs.records.files.file_gaps import DeletedFiles, Range, merged, missing_ids, told
 from journalfs.store import open_store
 from journalfs.store.snapshot_folder import SNAPSHOTS
 from tests.cli.running import journalfs, objects

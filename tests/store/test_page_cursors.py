@@ -10,7 +10,7 @@ import pytest
 from journalfs.format.record_types import MessageType
 from journalfs.ids import PageNumber, QueueId
 from journalfs.live.core import Core
-from journalfs.paging.cursors import Cursors
+from journalfs.pages.cursors import Cursors
 from tests.differential.encode import record
 from tests.store.appending import ADD, DELETE, UPDATE
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore

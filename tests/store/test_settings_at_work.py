@@ -14,8 +14,8 @@ from journalfs.config.journal_settings import journal_settings
 from journalfs.config.layout import locate_store
 from journalfs.errors import RecordTooLarge
 from journalfs.ids import RecordId
-from journalfs.journal.writer import JournalWriter
 from journalfs.live.virtual import MadeFile
+from journalfs.records.files.writer import JournalWriter
 from journalfs.store import open_store
 from journalfs.store.creating import create_store
 from journalfs.store.journals import make_backend, message_journal

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from journalfs.bodies.directory import LargeDirectory
 from journalfs.config.layout import locate_store
 from journalfs.engine.state import LiveState
 from journalfs.engine.status import FileTorn
-from journalfs.journal.loader import JournalLoader
-from journalfs.large.directory import LargeDirectory
 from journalfs.limits import HEADS_CHECKED_SHARE
 from journalfs.live.bindings import read_bindings
 from journalfs.live.core import Core
 from journalfs.live.events import Events
 from journalfs.live.part_numbers import PartNumbers
+from journalfs.records.files.loader import JournalLoader
 from journalfs.store import open_store
 from tests.damage.cases import Queues, Seen, look, used_bytes
 from tests.differential.encode import header as header_of

@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlalchemy import LargeBinary, Table, insert
 
 from journalfs.config.database import database_named
-from journalfs.tables.database import Database
+from journalfs.records.tables.database import Database
 
 _COPY = re.compile(r"COPY public\.(\w+) \(([^)]*)\) FROM stdin;\n(.*?)^\\\.$", re.DOTALL | re.MULTILINE)
 _OPENED = re.compile(r"lo_open\('(\d+)'")

@@ -23,10 +23,10 @@ from journalfs.config.database import DatabaseSettings
 from journalfs.engine.stage import StagedRecord
 from journalfs.errors import JournalfsError
 from journalfs.format.record_types import MessageType, RecordKind
+from journalfs.records.tables.database import Database
+from journalfs.records.tables.lease import Lease
+from journalfs.records.tables.log import TableLog
 from journalfs.store.write.store import WritingStore
-from journalfs.tables.database import Database
-from journalfs.tables.lease import Lease
-from journalfs.tables.log import TableLog
 from tests.broker.writing import make_queues, publish, write_in
 
 PACE_S: Final = 0.01

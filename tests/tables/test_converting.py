@@ -67,7 +67,7 @@ def test_taken_up_after_a_kill(
         "import os, sys, signal\n"
         "from pathlib import Path\n"
         "from journalfs.convert import carrying\n"
-        "from journalfs.tables import filling\n"
+        "from journalfs.records.tables import filling\n"
         "done, fill = carrying._done, filling.fill_tables\n"
         "def end(): os.kill(os.getpid(), signal.SIGKILL)\n"
         "def kill_then(staging, state, step):\n"

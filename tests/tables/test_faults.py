@@ -21,8 +21,8 @@ from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import OperationalError
 
 from journalfs.errors import NameTaken, ReadOnlyStore, StoreAway, SystemFailure, WriteFailed
+from journalfs.records.tables.database import Database
 from journalfs.store.write.store import WritingStore
-from journalfs.tables.database import Database
 from tests.broker.polling import eventually
 from tests.broker.writing import lines_in, publish, write_in
 from tests.mounting import mounted_for_writing

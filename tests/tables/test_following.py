@@ -14,14 +14,14 @@ from sqlalchemy import event
 
 from journalfs.engine.stage import StagedRecord
 from journalfs.format.record_types import MessageType, RecordKind
+from journalfs.records.tables.database import Database
+from journalfs.records.tables.following import CHUNK_IDS, FollowedJournal, KnownRows, RewrittenError, Row
+from journalfs.records.tables.lease import Lease
+from journalfs.records.tables.log import TableLog
 from journalfs.store import open_store
 from journalfs.store.store import JournalStore
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
-from journalfs.tables.database import Database
-from journalfs.tables.following import CHUNK_IDS, FollowedJournal, KnownRows, RewrittenError, Row
-from journalfs.tables.lease import Lease
-from journalfs.tables.log import TableLog
 from tests.broker.writing import lines_in, publish
 from tests.kinds import DATABASES
 from tests.mounting import mounted, mounted_for_writing

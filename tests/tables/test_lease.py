@@ -16,11 +16,11 @@ from journalfs.config.database import DatabaseSettings, database_named
 from journalfs.engine.stage import StagedRecord
 from journalfs.errors import StoreBusy
 from journalfs.format.record_types import MessageType, RecordKind
+from journalfs.records.tables.database import Database
+from journalfs.records.tables.holder import is_dead, new_holder
+from journalfs.records.tables.lease import Lease, LeaseLost
+from journalfs.records.tables.log import TableLog
 from journalfs.store.write.opening import open_for_writing
-from journalfs.tables.database import Database
-from journalfs.tables.holder import is_dead, new_holder
-from journalfs.tables.lease import Lease, LeaseLost
-from journalfs.tables.log import TableLog
 from tests.kinds import DATABASES
 
 
@@ -126,8 +126,8 @@ def test_whoever_renews_too_late_is_told(database: Database) -> None:
 
 KILLED = """
 import signal, sys
-from journalfs.tables.database import Database
-from journalfs.tables.lease import Lease
+from journalfs.records.tables.database import Database
+from journalfs.records.tables.lease import Lease
 from tests.tables.test_lease import settings_of
 
 Lease(Database(settings_of(sys.argv[1]))).acquire()

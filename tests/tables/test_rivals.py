@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from journalfs.tables.database import Database
+from journalfs.records.tables.database import Database
 from tests.broker import distribution
 from tests.broker.distribution import jdbc_driver
 from tests.tables.rival import settings_in

@@ -12,9 +12,9 @@ from sqlalchemy import inspect
 from journalfs.config.broker_xml import read_broker_xml
 from journalfs.config.database import DatabaseSettings, database_named
 from journalfs.errors import ConfigError
+from journalfs.records.tables.database import Database
+from journalfs.records.tables.schema import tables_of
 from journalfs.store.write.opening import open_for_writing
-from journalfs.tables.database import Database
-from journalfs.tables.schema import tables_of
 
 MASKED = "ENC(-41e444c3ed07d6dd)"
 """`secret`, as a broker masks it."""

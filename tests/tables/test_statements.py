@@ -15,8 +15,8 @@ from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.schema import CreateTable
 
 from journalfs.config.database import DatabaseSettings
-from journalfs.tables.java import DerbyDialect
-from journalfs.tables.schema import tables_of
+from journalfs.records.tables.java import DerbyDialect
+from journalfs.records.tables.schema import tables_of
 from tests.broker.distribution import class_path
 
 pytestmark = pytest.mark.broker

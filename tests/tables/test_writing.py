@@ -16,9 +16,9 @@ import pytest
 from sqlalchemy import inspect, select
 
 from journalfs.errors import NotAStore
+from journalfs.records.tables.database import Database
 from journalfs.store import open_store
 from journalfs.store.write.store import WritingStore
-from journalfs.tables.database import Database
 from tests.broker.writing import lines_in, publish, queue_in, write_in
 from tests.kinds import DATABASES
 from tests.tables.instances import instance_at

@@ -20,8 +20,8 @@ MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/door.py": "the way to a store's files",
     "journalfs/given.py": "reads and makes files of its caller's, beside a store",
     "journalfs/store_owner.py": "reads how a container numbers users",
-    "journalfs/large/flushed.py": "notes what was flushed, until it is published",
-    "journalfs/large/writing.py": "writes the bodies of large messages, the one that is not whole yet, too",
+    "journalfs/bodies/flushed.py": "notes what was flushed, until it is published",
+    "journalfs/bodies/writing.py": "writes the bodies of large messages, the one that is not whole yet, too",
     "journalfs/pipeline/folders.py": "keeps archives and notes, made to count by renames",
     "journalfs/pipeline/report.py": "reads the template of its page, which comes with the package",
     "journalfs/spark/changing.py": "removes messages' files in a mount, which acknowledges them",
@@ -62,13 +62,13 @@ REACHES_BY_PATH: dict[str, str] = {
     "journalfs/cli/export.py": "where an export goes: its caller's own file",
     "journalfs/cli/import_.py": "what is imported: its caller's own file",
     "journalfs/convert/carrying.py": "whether what was given lies in the source, by any links",
-    "journalfs/tables/holder.py": "/proc: which process holds a lease, and whether it lives",
+    "journalfs/records/tables/holder.py": "/proc: which process holds a lease, and whether it lives",
     "journalfs/config/again.py": "configuration files: they may be links, as in containers",
     "journalfs/config/broker_xml.py": "configuration files",
     "journalfs/config/layout.py": "finding out whether there is a store, and where",
     "journalfs/config/broker_properties.py": "configuration files",
     "journalfs/config/database.py": "whether a name is a path or a database",
-    "journalfs/sources.py": "finding out what kind of store there is",
+    "journalfs/records/sources.py": "finding out what kind of store there is",
     "journalfs/config/instance.py": "configuration files",
     "journalfs/config/shell.py": "configuration files",
     "journalfs/config/older.py": "the same of other software; what is read goes through the door",
@@ -182,7 +182,7 @@ def touches_files(name: str) -> bool:
     return attribute in OPENING_ATTRIBUTES - {"open", "fdopen"} or name.endswith("path.open")
 
 
-DERIVING = ("journalfs/older/", "journalfs/tables/")
+DERIVING = ("journalfs/records/older/", "journalfs/records/tables/")
 """Read what other brokers and databases hold, and write what is derived from it: disposable."""
 
 

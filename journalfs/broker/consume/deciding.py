@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from journalfs.bodies.writing import BodyStore
 from journalfs.broker.consume.delivering import Deliveries
 from journalfs.broker.limits.admission import Admission
 from journalfs.broker.pages.paged import Paged
@@ -23,9 +24,8 @@ from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.format.xid import read_xid
 from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
-from journalfs.journal.upkept import Position
-from journalfs.large.writing import BodyStore
 from journalfs.live.core import Core
+from journalfs.records.files.upkept import Position
 from journalfs.views.transactions import (
     Named,
     StoredTransaction,

@@ -7,6 +7,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import trio
 
@@ -23,9 +24,8 @@ from journalfs.live.content import Why
 from journalfs.live.core import Core
 from journalfs.live.runs import PageRun, Run
 from journalfs.live.settings import settings_in_force
-from journalfs.paging.address import PagedAddress
-from journalfs.store.store import JournalStore
-from journalfs.views.queues import StoreQueue
+from journalfs.pages.address import PagedAddress
+from journalfs.views.queues import StoreAddress, StoreQueue
 
 # What a store does again and again, as long as it is open for writing.
 
@@ -57,13 +57,23 @@ class _Seen:
     """What something stays by that expired."""
 
 
+class Queues(Protocol):
+    """A store's queues, as it shows them."""
+
+    def addresses(self) -> Sequence[StoreAddress]: ...
+
+    def address(self, name: str) -> StoreAddress | None: ...
+
+    def queue_of(self, queue_id: QueueId) -> StoreQueue | None: ...
+
+
 @dataclass(slots=True)
 class Expiring:
     """`forward` sends messages where they go, and says how many left their queue; `may_leave`: any can."""
 
     core: Core
     rules: AddressRules
-    store: JournalStore
+    queues: Queues
     forward: Callable[[StoreQueue, Sequence[Run], Why], Awaitable[int]]
     may_leave: Callable[[StoreQueue, Why], bool]
     enabled: bool = True
@@ -102,7 +112,7 @@ class Expiring:
     async def _forward_failed(self) -> int:
         left = 0
         slices = Slices()
-        for queue in (queue for address in self.store.addresses() for queue in address.queues()):
+        for queue in (queue for address in self.queues.addresses() for queue in address.queues()):
             await slices.pause()
             runs = queue.content.failed()
             for run in runs if runs and self.may_leave(queue, Why.KILLED) else ():
@@ -123,7 +133,7 @@ class Expiring:
         ids = sorted(self.core.loader.state.expired(self.core.clock.now_ms()))
         for at in range(0, len(ids), EXPIRED_MESSAGES_MAX):
             for slot, messages in self._by_queue(ids[at : at + EXPIRED_MESSAGES_MAX]).items():
-                queue = self.store.queue_of(QueueId(self.core.loader.state.queue(slot).queue_id))
+                queue = self.queues.queue_of(QueueId(self.core.loader.state.queue(slot).queue_id))
                 if queue is None or self._keeps(queue.model.address):
                     continue
                 if self.may_leave(queue, Why.EXPIRED):
@@ -171,7 +181,7 @@ class Expiring:
     async def _scan_page(self, address: str, paged: PagedAddress, number: PageNumber) -> int:
         left, found, next_ms = 0, 0, 0
         stamp = paged.files[number].stamp
-        shown = self.store.address(address)
+        shown = self.queues.address(address)
         bound = () if shown is None else shown.queues()
         live = [paged.live(number, queue.content.queue_id) for queue in bound]
         # All of it before the first are sent on: the page may go with them.

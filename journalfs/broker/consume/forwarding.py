@@ -25,12 +25,12 @@ from journalfs.errors import JournalfsError, RecordTooLarge
 from journalfs.format import core_message
 from journalfs.format.properties import Code
 from journalfs.ids import MessageId, QueueId, TxId
-from journalfs.journal.upkept import Position
 from journalfs.live.content import QueueContent, Why, may_be_dropped
 from journalfs.live.core import Core
 from journalfs.live.runs import PageRun, Run
 from journalfs.live.stored_runs import stored_messages
 from journalfs.message.outgoing import Outgoing, known_routing_type
+from journalfs.records.files.upkept import Position
 from journalfs.views.queues import StoreQueue
 
 

@@ -10,9 +10,9 @@ from itertools import compress, groupby
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from journalfs.bindings.model import Queue
+from journalfs.bodies.aside import Aside
 from journalfs.broker.consume.copies import Copies, Restored, run_of
-from journalfs.broker.consume.removals import Noted, always
-from journalfs.broker.consume.undo import Back, Keeping
+from journalfs.broker.consume.removals import Back, Noted, Noting, always
 from journalfs.broker.pages.paged import Paged
 from journalfs.broker.publish.sending import Sending
 from journalfs.change.change import Change, Changes
@@ -26,11 +26,10 @@ from journalfs.errors import JournalfsError
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, QueueId, RecordId, TxId
-from journalfs.journal.upkept import Position
-from journalfs.large.writing import BodyStore
 from journalfs.limits import ROUTED_PIECE_MESSAGES
 from journalfs.live.content import QueueContent
 from journalfs.live.runs import JournalRun, PageRun, Run
+from journalfs.records.files.upkept import Position
 from journalfs.views.queues import StoreQueue
 
 if TYPE_CHECKING:
@@ -69,8 +68,6 @@ class LeftStore(Protocol):
     @property
     def read_only(self) -> bool: ...
 
-    async def bring_back(self, backs: Sequence[Back]) -> None: ...
-
     async def published(self) -> None: ...
 
     async def settled(self, position: Position) -> None: ...
@@ -88,7 +85,7 @@ class Leaving:
         *,
         paced: Paced,
         changes: Changes,
-        bodies: BodyStore,
+        aside: Aside,
     ) -> None:
         self._store = store
         self._removing = removing
@@ -98,19 +95,19 @@ class Leaving:
         self._paced = paced
         self._changes = changes
         self.uses = Uses(store.core)
-        self.keeping = Keeping(store.core, store.journals, bodies, store.bring_back)
+        self.noting = Noting(store.core, store.journals, aside)
 
     async def acknowledge(self, queue: StoreQueue, choose: Choice) -> int:
         """Take messages out of a queue; how many were there. Raises `HeldByReaders`."""
         chosen = self._removing.choose(queue.content, choose(queue))
         only = chosen.only()
         if only is not None:
-            noted = self.keeping.one(queue.content, only)
+            noted = self.noting.one(queue.content, only)
             left = await self._leave(chosen, self._stage)
             if noted is not None and left:
-                self.keeping.removals.add_one(queue.model, noted)
+                self.noting.removals.add_one(queue.model, noted)
             return left
-        removal = self.keeping.begin(queue.model)
+        removal = self.noting.begin(queue.model)
 
         async def stage(chosen: Chosen) -> Position:
             if removal is not None:
@@ -119,7 +116,7 @@ class Leaving:
 
         left = await self._leave(chosen, stage)
         if removal is not None and left:
-            self.keeping.removals.add(removal)
+            self.noting.removals.add(removal)
         return left
 
     async def move(self, source: StoreQueue, target: StoreQueue, choose: Choice, *, full: bool) -> int:
@@ -181,17 +178,17 @@ class Leaving:
         """
         model, only = chosen.content.model, chosen.only()
         if by is not None and only is not None:
-            noted = self.keeping.one(chosen.content, only)
+            noted = self.noting.one(chosen.content, only)
             await self._settle(await self._stage(chosen))
             if noted is not None:
-                self.keeping.removals.add_one(model, noted, by, is_over)
+                self.noting.removals.add_one(model, noted, by, is_over)
             return
-        removal = None if by is None else self.keeping.begin(model, by, is_over)
+        removal = None if by is None else self.noting.begin(model, by, is_over)
         if removal is not None:
             await removal.note_all(chosen)
         await self._settle(await self._stage(chosen))
         if removal is not None:
-            self.keeping.removals.add(removal)
+            self.noting.removals.add(removal)
 
     async def _settle(self, position: Position) -> None:
         await unbroken(lambda: self._store.settled(position))
@@ -264,7 +261,7 @@ class Leaving:
             position, left = await self._stage_back(backs, copied, stage_also)
             await self._settle(position)
         for queue, noted in left:
-            self.keeping.removals.add_one(queue, noted)
+            self.noting.removals.add_one(queue, noted)
         for (_, target, _), knew in zip(backs, special, strict=True):
             to = (target.content.queue_id,)
             if not knew and kinds.special(to):
@@ -283,7 +280,7 @@ class Leaving:
         def note(_tx: TxId) -> None:
             """What leaves a queue for what comes back."""
             going = [(targets[queue], one) for queue, one in self._removing.replacing]
-            found = ((queue.model, self.keeping.one(queue.content, one)) for queue, one in going)
+            found = ((queue.model, self.noting.one(queue.content, one)) for queue, one in going)
             left.extend((queue, noted) for queue, noted in found if noted is not None)
 
         async with self._changes.one() as change:

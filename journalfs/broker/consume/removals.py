@@ -8,19 +8,24 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from journalfs.api import REMOVER, QueuePath
 from journalfs.bindings.model import Queue
+from journalfs.bodies.aside import Aside
+from journalfs.change.journals import Journals
 from journalfs.change.removing import Chosen
 from journalfs.clock import Clock
 from journalfs.engine.state_batch import PLACE_BYTES, RecordPlaces, one_place
 from journalfs.engine.waiting import checkpoint
 from journalfs.ids import FileId, MessageId, PageNumber
 from journalfs.live.content import QueueContent
+from journalfs.live.core import Core
+from journalfs.records.files.pool import KEPT_SHARE
+from journalfs.views.queues import StoreQueue
 
 TOGETHER_MS: Final = 10_000
 """Removals of one process group are of one command as long as no more than this lies between two."""
@@ -259,3 +264,60 @@ def queues_of(removals: list[Removal]) -> Counter[QueuePath]:
     for removal in removals:
         counts[removal.path] += removal.left
     return counts
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """Messages of a queue of a store that was derived, which are to go to a queue; `made` says what that was,
+    where it is to be made again.
+    """
+
+    source: StoreQueue
+    ids: array[int]
+    target: QueuePath
+    made: Queue | None = None
+
+
+BringBack = Callable[[Sequence[Back]], Awaitable[None]]
+"""Publishes messages anew, all in one transaction, or raises and publishes none."""
+
+
+class Noting:
+    """Notes what leaves, while anybody is to have it back. Use on the trio thread."""
+
+    def __init__(self, core: Core, journals: Journals, aside: Aside) -> None:
+        self._core = core
+        self.pool = journals.messages.pool
+        self.writer = journals.messages
+        self._aside = aside
+        self.on = False
+        """Whether anything is kept: somebody asked for it, who can show it."""
+        self.removals = Removals(core.clock)
+
+    def begin(
+        self, queue: Queue, by: Hashable | None = None, is_over: Callable[[], bool] = always
+    ) -> Removal | None:
+        """Messages of a queue are about to be removed. None: nobody is to have them back."""
+        return self.removals.begin(queue, by, is_over) if self._keeps() else None
+
+    def one(self, content: QueueContent, message_id: MessageId) -> Noted | None:
+        """The same of a single one of the journal, to be given to `Removals.add_one`."""
+        return self.removals.noted(content, message_id) if self._keeps() else None
+
+    def _keeps(self) -> bool:
+        if not self.pool.keeps:
+            if not self.on or not self.keep_s():
+                return False
+            self.pool.keeps = self._aside.keeps = True
+            self._aside.most_bytes = self.keep_bytes()
+        return True
+
+    def keep_s(self) -> int:
+        return int(self._core.layout.value_in_force("removed-keep-s") or 0)
+
+    def keep_bytes(self) -> int:
+        """Nothing where somebody needs the room more."""
+        if self.pool.crowded or self.writer.short_of_space:
+            return 0
+        given = int(self._core.layout.value_in_force("removed-keep-bytes") or 0)
+        return min(given, self.writer.backend.free_bytes() // KEPT_SHARE)

@@ -13,7 +13,7 @@ from journalfs.config.in_force import SettingsInForce
 from journalfs.live.core import Core
 from journalfs.live.memory import Held, is_exempt
 from journalfs.live.settings import settings_in_force
-from journalfs.paging.address import PagedAddress
+from journalfs.pages.address import PagedAddress
 
 NO_LIMIT = -1
 

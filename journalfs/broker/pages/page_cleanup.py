@@ -20,6 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
+from journalfs.bodies.writing import BodyStore
 from journalfs.change.journals import Journals
 from journalfs.change.paging import Paging
 from journalfs.damage import name_of
@@ -29,12 +30,11 @@ from journalfs.format import record_bodies
 from journalfs.format.page_folder import INVALID_SUFFIX
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
-from journalfs.journal.upkept import Position
-from journalfs.large.writing import BodyStore
 from journalfs.live.content import QueueContent
 from journalfs.live.core import Core
-from journalfs.paging.address import PagedAddress, PageSummary
-from journalfs.paging.cursors import PageOfQueue
+from journalfs.pages.address import PagedAddress, PageSummary
+from journalfs.pages.cursors import PageOfQueue
+from journalfs.records.files.upkept import Position
 
 DELETED_TOGETHER: Final = 64
 """Pages of which the files are removed before the folder is listed again, or `DELETED_SHARE` of all."""

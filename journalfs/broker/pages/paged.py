@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from journalfs.bodies.writing import BodyStore
 from journalfs.broker.pages.page_cleanup import PageCleanup
 from journalfs.change.journals import Journals
 from journalfs.change.paging import Paging
@@ -19,7 +20,6 @@ from journalfs.errors import JournalfsError
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
 from journalfs.ids import PageNumber, QueueId, RecordId, TxId
-from journalfs.large.writing import BodyStore
 from journalfs.live.content import QueueContent
 from journalfs.live.core import Core
 

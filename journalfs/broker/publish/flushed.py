@@ -1,6 +1,6 @@
 """What flushes told to be kept: durable beside the journal until it is published, and published exactly once.
 
-A flush notes the content and where it goes (`journalfs.large.flushed`). The transaction that publishes it
+A flush notes the content and where it goes (`journalfs.bodies.flushed`). The transaction that publishes it
 says so (`settled.py`), so of a crash after it nothing comes twice. What was not published when the process
 ended is, once the store is open for writing again (`publish_left`).
 """
@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from journalfs import door
+from journalfs.bodies.flushed import FlushedFolder
+from journalfs.bodies.writing import Spool
 from journalfs.broker.limits.admission import Admitted
 from journalfs.broker.publish.framing import Framer, Framing, framing_of
 from journalfs.change.duplicates import Settled
@@ -30,8 +32,6 @@ from journalfs.errors import (
     SystemFailure,
 )
 from journalfs.format.flush_note import FlushNote
-from journalfs.large.flushed import FlushedFolder
-from journalfs.large.writing import Spool
 from journalfs.limits import NAME_BYTES_MAX
 from journalfs.message.outgoing import Buffer, Outgoing, WholeFile
 

@@ -21,10 +21,10 @@ from journalfs.change.routing import AnyRoute, Routing
 from journalfs.clock import SystemClock
 from journalfs.engine.tail import FLUSH, FULL, STAGE, UNFIT, UNLIMITED, Tail, TailWay
 from journalfs.errors import JournalfsError
-from journalfs.journal.upkept import Position
 from journalfs.live.core import Core
 from journalfs.live.memory import Held, each_at_most
 from journalfs.message.outgoing import USER_IDS
+from journalfs.records.files.upkept import Position
 
 
 @dataclass(slots=True)

@@ -23,7 +23,6 @@ from journalfs.engine.buffers import MappedFile
 from journalfs.engine.waiting import offload
 from journalfs.errors import BadEnvelope, SystemFailure
 from journalfs.ids import TxId
-from journalfs.journal.upkept import Position
 from journalfs.limits import (
     COPY_CHUNK_BYTES,
     FRAMED_PIECE_MESSAGES,
@@ -36,6 +35,7 @@ from journalfs.limits import (
 )
 from journalfs.live.memory import NOTHING, Held
 from journalfs.message.outgoing import Outgoing, Texts, WholeFile
+from journalfs.records.files.upkept import Position
 
 Files: TypeAlias = Sequence[tuple[Path, str]]
 """Finished files, with the names that say what one message is: paths within what is published."""

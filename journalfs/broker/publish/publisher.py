@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from journalfs.api import Patience, nothing_follows
+from journalfs.bodies.writing import Spool
 from journalfs.broker.limits.admission import Admitted
 from journalfs.broker.publish.flushed import Flushed, PublishingStore, path_of
 from journalfs.broker.publish.framing import Framer, Framing, framing_of
 from journalfs.engine.waiting import Slices, Turn
 from journalfs.errors import JournalfsError, SystemFailure
 from journalfs.format.flush_note import FlushNote
-from journalfs.large.writing import Spool
 from journalfs.limits import PARSED_PIECE_BYTES, SPOOLED_IN_MEMORY_BYTES_MAX
 from journalfs.message.outgoing import Buffer, Outgoing, WholeFile
 

@@ -15,8 +15,8 @@ from journalfs.change.arrivals import Arrivals
 from journalfs.change.duplicates import DuplicateIds
 from journalfs.change.journals import Journals
 from journalfs.errors import HeldByReaders, NotEmpty
-from journalfs.journal.upkept import Position
 from journalfs.live.core import Core
+from journalfs.records.files.upkept import Position
 from journalfs.views.queues import StoreQueue
 from journalfs.views.transactions import any_concerned, refuse_concerned
 

@@ -13,7 +13,8 @@ from typing import Final
 from msgspec.structs import replace as with_
 
 from journalfs import door
-from journalfs.broker.consume.undo import aside_of, sweep
+from journalfs.bodies.flushed import FlushedFolder
+from journalfs.bodies.writing import BodyStore
 from journalfs.broker.limits.disk_limits import disk_limits
 from journalfs.broker.publish.flushed import FLUSHED
 from journalfs.change.journals import Journals, open_journals
@@ -32,14 +33,12 @@ from journalfs.errors import NoSpace
 from journalfs.format.large_file import parse_large_name
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, RecordId
-from journalfs.journal.kept_damage import KeptDamage
-from journalfs.journal.loader import JournalLoader
-from journalfs.journal.write_settings import WriteSettings
-from journalfs.large.flushed import FlushedFolder
-from journalfs.large.writing import BodyStore
 from journalfs.live.core import Core
 from journalfs.live.events import Events, take_words
 from journalfs.live.missing import refuse_without_journal, refuse_without_pages
+from journalfs.records.files.kept_damage import KeptDamage
+from journalfs.records.files.loader import JournalLoader
+from journalfs.records.files.write_settings import WriteSettings
 from journalfs.store.journals import (
     as_found,
     bindings_journal,
@@ -53,6 +52,7 @@ from journalfs.store.node_lock import NodeLock
 from journalfs.store.opening import Opening
 from journalfs.store.orphans import orphaned_bodies
 from journalfs.store.write.store import SyncMode, WritingStore
+from journalfs.store.write.undo import aside_of, sweep
 
 # A store whose configuration says that nothing is kept: `persistence-enabled` is false.
 #

@@ -14,9 +14,9 @@ from journalfs.config.journal_settings import journal_settings
 from journalfs.config.layout import locate_store
 from journalfs.engine.backend import BackendKind
 from journalfs.errors import NoSpace, StoreNotKept, SystemFailure
-from journalfs.journal.compaction import CompactionDone, preview_compaction
-from journalfs.journal.writer import JournalWriter
 from journalfs.limits import JOURNAL_BLOCK_BYTES_DEFAULT
+from journalfs.records.files.compaction import CompactionDone, preview_compaction
+from journalfs.records.files.writer import JournalWriter
 from journalfs.store.journals import as_found, bindings_journal, message_journal
 from journalfs.store.write.store import WritingStore
 

@@ -46,8 +46,8 @@ from journalfs.format.record_bodies import encode_xid
 from journalfs.format.record_types import MessageType
 from journalfs.format.xid import xid_of
 from journalfs.ids import MessageId
-from journalfs.journal.upkept import Position
 from journalfs.live.core import Core
+from journalfs.records.files.upkept import Position
 from journalfs.store.snapshot_folder import decoded_name, encoded_name, folder_name
 from journalfs.views.queues import StoreQueue
 from journalfs.views.transactions import prepared_transactions, refuse_held
@@ -608,7 +608,7 @@ class Drafts:
         full: Mapping[QueuePath, bool],
     ) -> None:
         if one.target is None:
-            begin = self.leaving.keeping.begin
+            begin = self.leaving.noting.begin
             one.removal = begin(one.chosen.content.model) if change.is_decided else None
             if one.removal is not None:
                 await one.removal.note_all(one.chosen)
@@ -643,7 +643,7 @@ class Drafts:
                 self.admission.moved(target.address)
                 self.sending.kinds.forget((target.queue_id,))
             if one.removal is not None:
-                self.leaving.keeping.removals.add(one.removal)
+                self.leaving.noting.removals.add(one.removal)
             if not prepares:
                 await self.leaving.clear(one.chosen)
         self.admission.look_again()

@@ -13,18 +13,18 @@ from pathlib import Path
 from msgspec.structs import replace as with_
 
 from journalfs import door
-from journalfs.broker.consume.undo import aside_of
+from journalfs.bodies.flushed import FlushedFolder
+from journalfs.bodies.writing import BodyStore
 from journalfs.broker.publish.flushed import UNPUBLISHED
 from journalfs.clock import Clock
 from journalfs.config.journal_settings import journal_settings
 from journalfs.config.layout import locate_store
 from journalfs.engine.disk import DiskBackend
 from journalfs.engine.page_file import PageStore
-from journalfs.large.flushed import FlushedFolder
-from journalfs.large.writing import BodyStore
-from journalfs.sources import Ownership
+from journalfs.records.sources import Ownership
 from journalfs.store.write.acquiring import Acquiring
 from journalfs.store.write.store import SyncMode, WritingStore
+from journalfs.store.write.undo import aside_of
 
 
 class ElsewhereStore(WritingStore):

@@ -18,6 +18,9 @@ from msgspec.structs import replace as with_
 
 from journalfs import door
 from journalfs.api import QueuePath
+from journalfs.bodies.aside import Aside
+from journalfs.bodies.flushed import FlushedFolder
+from journalfs.bodies.writing import BodyStore
 from journalfs.clock import Clock
 from journalfs.config.older import AMQ, HORNETQ
 from journalfs.engine.backend import BackendKind
@@ -28,21 +31,18 @@ from journalfs.errors import DecodeError, NotAStore, NotInOlderStore, OlderStore
 from journalfs.format.core_message import CoreType
 from journalfs.format.properties import Property
 from journalfs.ids import MessageId, QueueId
-from journalfs.journal.write_settings import WriteSettings
-from journalfs.journal.writer import JournalWriter
-from journalfs.large.aside import Aside
-from journalfs.large.flushed import FlushedFolder
-from journalfs.large.writing import BodyStore
 from journalfs.live.core import Core
 from journalfs.message.outgoing import CoreMessage, Outgoing
-from journalfs.older import openwire_out as out
-from journalfs.older.activemq5 import Place
-from journalfs.older.amq import AmqContent, log_folder, read_content, replayed, write_content
-from journalfs.older.amq_append import AmqLog, Held, Known, NoBindings, Target, amq_settings
-from journalfs.older.amq_data import difference, forget_unsubscribed, mark_unclosed, open_logs
-from journalfs.older.amq_log import log_files
-from journalfs.older.derived import DerivedStore
-from journalfs.older.hornetq_log import (
+from journalfs.records.files.write_settings import WriteSettings
+from journalfs.records.files.writer import JournalWriter
+from journalfs.records.older import openwire_out as out
+from journalfs.records.older.activemq5 import Place
+from journalfs.records.older.amq import AmqContent, log_folder, read_content, replayed, write_content
+from journalfs.records.older.amq_append import AmqLog, Held, Known, NoBindings, Target, amq_settings
+from journalfs.records.older.amq_data import difference, forget_unsubscribed, mark_unclosed, open_logs
+from journalfs.records.older.amq_log import log_files
+from journalfs.records.older.derived import DerivedStore
+from journalfs.records.older.hornetq_log import (
     HornetqBindings,
     HornetqLog,
     HornetqPages,
@@ -50,8 +50,8 @@ from journalfs.older.hornetq_log import (
     of_first_version,
     open_writer,
 )
-from journalfs.older.openwire import Destination
-from journalfs.older.reading import (
+from journalfs.records.older.openwire import Destination
+from journalfs.records.older.reading import (
     Source,
     adapter_for,
     deriving,

@@ -15,7 +15,7 @@ from journalfs.config.journal_settings import JournalSettings, journal_settings
 from journalfs.config.layout import locate_store
 from journalfs.config.older import forced
 from journalfs.errors import JournalfsError, NotAStore, OlderStore, ReadOnlyStore, StoreBusy, SystemFailure
-from journalfs.older import refuse_derived
+from journalfs.records.older import refuse_derived
 from journalfs.store.write.acquiring import Acquiring, AcquiringUnkept
 from journalfs.store.write.store import SyncMode, WritingStore
 

@@ -19,7 +19,7 @@ import msgspec
 from journalfs import door
 from journalfs.broker.consume.copies import run_of
 from journalfs.broker.consume.leaving import StageAlso
-from journalfs.broker.consume.undo import Back
+from journalfs.broker.consume.removals import Back
 from journalfs.change.journals import Journals
 from journalfs.engine.waiting import offload, unbroken
 from journalfs.errors import AddressFull, Damaged, DecodeError, WrongCall
@@ -27,9 +27,9 @@ from journalfs.format import record_bodies
 from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType
 from journalfs.ids import RecordId, TxId
-from journalfs.journal.history import Kept
 from journalfs.live.core import Core
 from journalfs.live.stored_runs import each_stored
+from journalfs.records.files.history import Kept
 from journalfs.store.history import History, HistoryStore, require_history
 from journalfs.store.replaying import (
     BEGIN,

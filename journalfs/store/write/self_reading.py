@@ -18,11 +18,11 @@ from journalfs.engine.links import CUT_SHORT, TAKEN_AWAY
 from journalfs.engine.waiting import Slices, Turn, unbroken
 from journalfs.errors import JournalfsError, OutOfResources, StoreAway
 from journalfs.ids import FileId
-from journalfs.journal.loader import JournalLoader, PollResult
-from journalfs.journal.upkept import Position
 from journalfs.limits import CATCH_UP_BYTES_MIN, FOLDERS_AT_ONCE_MAX, NS_A_FOLDER
 from journalfs.live.core import Core
 from journalfs.live.missing import taken_away
+from journalfs.records.files.loader import JournalLoader, PollResult
+from journalfs.records.files.upkept import Position
 from journalfs.store.store import JournalStore
 
 

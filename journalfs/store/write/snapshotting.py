@@ -26,6 +26,7 @@ from typing import Final
 import trio
 
 from journalfs import door
+from journalfs.bodies.writing import BodyStore
 from journalfs.broker.pages.paged import Paged
 from journalfs.change.journals import Journals
 from journalfs.engine.links import copy_beginning, lengthen, rename, write_durably
@@ -34,12 +35,11 @@ from journalfs.errors import NameTaken, NoSuchName, SystemFailure
 from journalfs.format.large_file import parse_large_name
 from journalfs.format.page_folder import ADDRESS_FILE_NAME
 from journalfs.ids import FileId
-from journalfs.journal.pool import WriteFile
-from journalfs.journal.writer import JournalWriter
-from journalfs.large.writing import BodyStore
 from journalfs.limits import JOURNAL_FILE_BYTES_MAX, LENGTHENED_BYTES, SNAPSHOT_COPIED_BYTES_MAX
 from journalfs.live.core import Core
-from journalfs.paging.folders import PageFolder
+from journalfs.pages.folders import PageFolder
+from journalfs.records.files.pool import WriteFile
+from journalfs.records.files.writer import JournalWriter
 from journalfs.store.snapshot_folder import (
     BINDINGS,
     DESCRIPTION,

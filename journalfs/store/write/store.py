@@ -14,6 +14,8 @@ import trio
 
 from journalfs import door
 from journalfs.api import Patience, QueuePath, Redriven, Usage
+from journalfs.bodies.flushed import FlushedFolder
+from journalfs.bodies.writing import BodyStore
 from journalfs.broker.consume.copies import BroughtBack, Copies
 from journalfs.broker.consume.copies import Replayed as ReplayedCopies
 from journalfs.broker.consume.deciding import Deciding
@@ -22,7 +24,7 @@ from journalfs.broker.consume.expiring import Expiring
 from journalfs.broker.consume.forwarding import Forwarding
 from journalfs.broker.consume.leaving import Choice, Leaving, StageAlso, chosen_runs
 from journalfs.broker.consume.redriving import Redriving
-from journalfs.broker.consume.undo import Back, Keeping
+from journalfs.broker.consume.removals import Back
 from journalfs.broker.limits.address_limits import PageRoom
 from journalfs.broker.limits.admission import FOREVER, Action, Admission, Admitted
 from journalfs.broker.limits.disk_limits import DiskLimits
@@ -65,10 +67,6 @@ from journalfs.engine.tail import Tail
 from journalfs.engine.waiting import together, unbroken
 from journalfs.errors import JournalfsError, NoSuchName, SettingRefused, StoreAway
 from journalfs.ids import MessageId
-from journalfs.journal.loader import JournalLoader, PollResult
-from journalfs.journal.upkept import Position
-from journalfs.large.flushed import FlushedFolder
-from journalfs.large.writing import BodyStore
 from journalfs.limits import FOLLOW_INTERVAL_S, SETTLED_OPERATIONS
 from journalfs.live.content import Why
 from journalfs.live.core import Core
@@ -76,6 +74,8 @@ from journalfs.live.events import leave_words
 from journalfs.live.index import IndexDescription, describe, with_ledger
 from journalfs.live.runs import Run
 from journalfs.message.outgoing import Outgoing
+from journalfs.records.files.loader import JournalLoader, PollResult
+from journalfs.records.files.upkept import Position
 from journalfs.store.node_lock import NodeLock
 from journalfs.store.replaying import Asked, Replayed
 from journalfs.store.write.drafts import TRANSACTIONS, Drafts
@@ -83,6 +83,7 @@ from journalfs.store.write.replaying import OwnHistory, Progress, replay
 from journalfs.store.write.self_reading import SelfReadingStore
 from journalfs.store.write.snapshotting import SnapshotMaking
 from journalfs.store.write.sync_mode import SyncMode
+from journalfs.store.write.undo import Keeping
 from journalfs.views.message import HEADER_PREFIX
 from journalfs.views.queues import StoreQueue
 from journalfs.views.transactions import refuse_held
@@ -148,8 +149,9 @@ class WritingStore(SelfReadingStore):
         paced = Paced(journals, self._catch_up_with_the_disk)
         self._changes = changes = Changes(paced, paging, self.removing)
         self._leaving = Leaving(
-            self, self.removing, self._sending, self.paged, paced=paced, changes=changes, bodies=bodies
+            self, self.removing, self._sending, self.paged, paced=paced, changes=changes, aside=bodies.aside
         )
+        self.keeping = Keeping(core, self._leaving.noting, bodies, self.bring_back)
         self._publication = Publication(self._sending, changes, self.admission.weigh)
         self._forwarding = Forwarding(
             core,
@@ -473,12 +475,8 @@ class WritingStore(SelfReadingStore):
     # -- bringing back ---------------------------------------------------------------------------------------
 
     def keep_removed(self) -> Keeping:
-        self.keeping.on = True
+        self._leaving.noting.on = True
         return self.keeping
-
-    @property
-    def keeping(self) -> Keeping:
-        return self._leaving.keeping
 
     async def bring_back(
         self,

@@ -13,7 +13,7 @@ from journalfs.format.address_settings import StoredAddressSetting
 from journalfs.format.bindings import encode_address_setting_json
 from journalfs.format.record_types import BindingType
 from journalfs.ids import RecordId
-from journalfs.sources import kind_of
+from journalfs.records.sources import kind_of
 from journalfs.store.creating import WHERE_TO, AddressSettings, make_queues
 from journalfs.store.write.elsewhere import AcquiringElsewhere
 from journalfs.store.write.sync_mode import SyncMode

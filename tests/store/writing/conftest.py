@@ -19,10 +19,10 @@ import trio
 
 from journalfs.clock import FakeClock
 from journalfs.ids import MessageId
+from journalfs.records.tables.deriving import DerivedTables
+from journalfs.records.tables.filling import fill_tables
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import SyncMode, WritingStore
-from journalfs.tables.deriving import DerivedTables
-from journalfs.tables.filling import fill_tables
 from journalfs.views.queues import StoreQueue
 from tests.kinds import BACKENDS, POSTGRESQL, SQLITE, new_database
 from tests.reference.store import load

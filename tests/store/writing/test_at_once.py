@@ -9,7 +9,7 @@ import trio
 
 from journalfs.errors import JournalfsError, NameTaken
 from journalfs.ids import MessageId
-from journalfs.journal.loader import PollResult
+from journalfs.records.files.loader import PollResult
 from journalfs.store.write.store import SyncMode
 from tests.store.writing.conftest import Writable, lines_of
 

@@ -85,7 +85,7 @@ async def test_free_files_are_not_searched_for_what_this_process_wrote(
         return scan_journal(file, **how)
 
     async with writable.open() as store:
-        monkeypatch.setattr("journalfs.journal.loader.scan_journal", watched)
+        monkeypatch.setattr("journalfs.records.files.loader.scan_journal", watched)
         before = store.journals.messages.committer.counts.bytes_written
         for number in range(30):
             await published(store, *(f"{number} {text} " + "x" * 2000 for text in range(40)))

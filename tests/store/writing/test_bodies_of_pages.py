@@ -13,7 +13,7 @@ import pytest
 
 from journalfs.change.publishing import Publishing
 from journalfs.ids import MessageId
-from journalfs.journal.upkept import Position
+from journalfs.records.files.upkept import Position
 from tests.differential.encode import record
 from tests.differential.encode_messages import core_header, nullable, page_record
 from tests.mounting import journalfs

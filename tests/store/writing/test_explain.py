@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from journalfs.api import VirtualDirectory, VirtualFile
-from journalfs.journal import upkeep
-from journalfs.journal.reports import file_reports
+from journalfs.records.files import upkeep
+from journalfs.records.files.reports import file_reports
 from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable
 

@@ -18,9 +18,9 @@ from journalfs.clock import FakeClock
 from journalfs.engine.waiting import Slices
 from journalfs.errors import AddressFull, ReadOnlyStore, WriteFailed
 from journalfs.ids import MessageId
-from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.live.memory import Held
 from journalfs.message.outgoing import WholeFile
+from journalfs.records.files.loader import JournalLoader, PollResult
 from journalfs.store.control import metrics_text
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import LittleStore

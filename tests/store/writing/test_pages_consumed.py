@@ -20,7 +20,7 @@ from journalfs.engine.page_file import PageFile
 from journalfs.errors import SystemFailure
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, PageNumber
-from journalfs.paging import folders
+from journalfs.pages import folders
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 from tests.store.test_pages import small, write_page

@@ -13,8 +13,8 @@ import trio
 from journalfs.change import paging as paging_module
 from journalfs.errors import SystemFailure
 from journalfs.format.record_types import MessageType
-from journalfs.journal.loader import PollResult
-from journalfs.paging.writer import PageWriter, Pile
+from journalfs.pages.writer import PageWriter, Pile
+from journalfs.records.files.loader import PollResult
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 from tests.differential.encode import record

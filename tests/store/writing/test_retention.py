@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from journalfs.journal.upkeep import Upkeep
+from journalfs.records.files.upkeep import Upkeep
 from tests.reference.journal import ADD, ADD_TX, EVENT, ROLLBACK, read_folder
 from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, queue_of

@@ -10,10 +10,10 @@ import trio
 
 from journalfs.api import ByteSource
 from journalfs.ids import MessageId
-from journalfs.journal.compaction import Compaction
-from journalfs.journal.loader import JournalLoader
-from journalfs.journal.pool import WriteFile
-from journalfs.journal.writer import JournalWriter
+from journalfs.records.files.compaction import Compaction
+from journalfs.records.files.loader import JournalLoader
+from journalfs.records.files.pool import WriteFile
+from journalfs.records.files.writer import JournalWriter
 from journalfs.store import open_store
 from journalfs.store.write.store import WritingStore
 from tests.store.writing.conftest import Writable, lines_of, queue_of

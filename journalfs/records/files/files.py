@@ -1,0 +1,128 @@
+"""The journal files of one message journal while they are in use: slots, mappings, and how far each was
+read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from journalfs.damage import FileStamp
+from journalfs.engine.buffers import MappedFile, Unreadable
+from journalfs.ids import FileId
+from journalfs.limits import JOURNAL_FILES_MAPPED_MAX
+from journalfs.records.files.directory import JournalFile, reading_order
+
+
+@dataclass(slots=True)
+class ReadFile:
+    """How far one file was read. `slot` is the number the live state knows it by; slots are never reused."""
+
+    slot: int
+    file: JournalFile
+    position: int
+    """Offset behind the last record that was accepted."""
+    records: int = 0
+    prefix_crc: int = 0
+    """CRC-32C of the bytes between header and `position`, as they were when they were read."""
+    stamp: FileStamp = field(init=False)
+    """What the file was like before any of those bytes was read: as long as it is like that, they are the
+    same. It follows the file's own only where the checksum was found to be right.
+    """
+    end_crc: int | None = None
+    """CRC-32C of the last bytes before `position`; `None` while nobody looked."""
+    window_crc: int | None = None
+    """CRC-32 of the bytes behind `position` when they were last looked at."""
+
+    def __post_init__(self) -> None:
+        self.stamp = self.file.stamp
+
+
+class FileSet(Mapping[int, MappedFile]):
+    """Maps journal files on first use. Open handles keep what they use alive, so dropping a mapping is always
+    safe.
+    """
+
+    def __init__(self) -> None:
+        self._paths: dict[int, ReadFile] = {}
+        self._mapped: dict[int, MappedFile] = {}
+        self._stamps: dict[int, FileStamp] = {}
+        """Of the moment of mapping."""
+        self.unreadable: dict[int, tuple[Unreadable, ...]] = {}
+        """By slot, what the disk did not give when the file was last read."""
+
+    def add(self, read: ReadFile, mapped: MappedFile | None = None) -> None:
+        self._paths[read.slot] = read
+        if mapped is not None:
+            self._remember(read.slot, mapped)
+
+    @property
+    def slot_limit(self) -> int:
+        """One more than the highest slot."""
+        return max(self._paths, default=-1) + 1
+
+    def forget(self, slot: int) -> None:
+        self._paths.pop(slot, None)
+        self._mapped.pop(slot, None)
+        self._stamps.pop(slot, None)
+        self.unreadable.pop(slot, None)
+
+    def read_file(self, slot: int) -> ReadFile:
+        return self._paths[slot]
+
+    def get_read(self, slot: int) -> ReadFile | None:
+        """The file of a slot, `None` once it is gone."""
+        return self._paths.get(slot)
+
+    def of_id(self, file_id: FileId) -> ReadFile | None:
+        """A file by its id; mostly one of the last is asked for."""
+        return next((read for read in reversed(self._paths.values()) if read.file.file_id == file_id), None)
+
+    def read_files(self) -> list[ReadFile]:
+        """All files in reading order, which is not that in which they were found: of files that get new ids
+        one after the other a listing may see a later one first.
+        """
+        return sorted(self._paths.values(), key=lambda read: reading_order(read.file))
+
+    def __getitem__(self, slot: int) -> MappedFile:
+        mapped = self._mapped.get(slot)
+        if mapped is None:
+            mapped = self.remap(slot)
+        return mapped
+
+    def remap(self, slot: int) -> MappedFile:
+        """Map a file as long as it is now. Its descriptor is not kept, so that any number can be mapped."""
+        file = self._paths[slot].file
+        mapped = MappedFile(file.path)
+        mapped.detach()
+        if slot in self.unreadable:
+            mapped.mend()
+        self._remember(slot, mapped)
+        self._stamps[slot] = file.stamp
+        return mapped
+
+    def may_have_healed(self, slot: int) -> bool:
+        """Whether a file that could not be read everywhere was written to since it was mapped."""
+        return slot in self.unreadable and self._stamps.get(slot) != self._paths[slot].file.stamp
+
+    def note_unreadable(self, slot: int, mapped: MappedFile) -> None:
+        """Remember what reading the file brought to light."""
+        if mapped.unreadable:
+            self.unreadable[slot] = mapped.unreadable
+        else:
+            self.unreadable.pop(slot, None)
+
+    def mapped(self) -> list[tuple[int, MappedFile]]:
+        """Those that are mapped now, by slot."""
+        return list(self._mapped.items())
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def _remember(self, slot: int, mapped: MappedFile) -> None:
+        while len(self._mapped) >= JOURNAL_FILES_MAPPED_MAX:
+            del self._mapped[next(iter(self._mapped))]
+        self._mapped[slot] = mapped

@@ -1,0 +1,91 @@
+"""Bytes of a journal that nobody could read, kept when the file that they lie in is used again or deleted.
+
+Below `journalfs/damaged` each is two files: `<journal file>-<file id>@<offset>.bin` is what lay there, and
+`.json` beside it says where and what was wrong. They count as damage until somebody says that they may go.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from journalfs import door
+from journalfs.damage import Damage, name_of
+from journalfs.engine.backend import Backend
+from journalfs.engine.links import write_durably
+from journalfs.records.files.file_gaps import DeletedFiles, Range
+from journalfs.records.files.pool import WriteFile
+
+log = logging.getLogger(__name__)
+
+FOLDER = Path("journalfs/damaged")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptDamage:
+    """Of one journal of the store in `root`."""
+
+    root: Path
+    journal: str
+    """What its directory is called in the store."""
+
+    def there(self) -> Iterator[Damage]:
+        """What is kept already, of any journal of the store."""
+        return kept_damage(self.root)
+
+    def note_deleted(self, ranges: Iterable[Range]) -> None:
+        """That ids are missing now is no sign of a loss."""
+        try:
+            DeletedFiles(self.root, self.journal).note(ranges)
+        except OSError as error:
+            log.warning("`check` will not know why journal files are missing: %s", error)
+
+    def keep(self, backend: Backend, file: WriteFile) -> None:
+        """Copy what could not be read of a file; durable on return. Raises OSError."""
+        folder = self.root / FOLDER
+        door.make_folders(folder)
+        for gap in file.unreadable:
+            kept = folder / f"{file.name}-{file.file_id}@{gap.offset}.bin"
+            where = f"{self.journal}/{file.name}, byte {gap.offset}"
+            reason = (
+                f"{where}: could not be read, and was kept when that file went (compact --discard-damage)"
+            )
+            damage = Damage(name_of(kept, self.root), 0, gap.length, gap.kind.name.lower(), reason)
+            _write(kept, backend.read(file.name, gap.offset, gap.length))
+            _write(kept.with_suffix(".json"), msgspec.json.encode(damage))
+        door.sync(folder)
+
+
+def _write(path: Path, content: bytes) -> None:
+    door.remove_if_there(path)
+    write_durably(path, content)
+
+
+def kept_damage(root: Path) -> Iterator[Damage]:
+    """What is kept in a store, as damage. What does not say what it is was not written to its end."""
+    for path in (root / FOLDER / name for name in sorted(_names(root)) if name.endswith(".json")):
+        try:
+            yield msgspec.json.decode(door.read(path), type=Damage)
+        except (OSError, ValueError, RecursionError):
+            yield Damage(name_of(path, root), 0, 0, "garbage", "it does not say what is kept beside it")
+
+
+def discard_damage(root: Path) -> int:
+    """Delete what is kept; how many places that were. Raises OSError."""
+    found = list(kept_damage(root))
+    for name in _names(root):
+        if "@" in name:
+            door.remove(root / FOLDER / name)
+    return len(found)
+
+
+def _names(root: Path) -> list[str]:
+    """None in a store without such a folder. Raises OSError."""
+    try:
+        return door.names(root / FOLDER)
+    except FileNotFoundError:
+        return []

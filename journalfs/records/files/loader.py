@@ -1,0 +1,700 @@
+"""Feeds a message journal's files into the live state, first as a whole and then as a broker goes on writing.
+
+The reading order is the order of replay, and what was read once is not read again: each file is scanned from
+the end of its last accepted record. When older files were rewritten (compaction) the live state's locations
+are void and the caller starts over with a new loader.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+from types import MappingProxyType
+
+from journalfs import door
+from journalfs.clock import NS_PER_MS, Clock
+from journalfs.damage import MISSING_FILE, Damage, name_of
+from journalfs.engine.buffers import MappedFile, Unreadable
+from journalfs.engine.checksums import crc32c_of_file, crc32c_of_mapped
+from journalfs.engine.scan import Gap, GapKind, Scan, scan_journal
+from journalfs.engine.state import LiveState
+from journalfs.engine.state_batch import mark_unreadable
+from journalfs.engine.status import CoreRefused, FileTorn
+from journalfs.errors import refuse_shortage
+from journalfs.ids import FileId
+from journalfs.limits import (
+    JOURNAL_BLOCK_BYTES_MAX,
+    JOURNAL_FILE_BYTES_MAX,
+    JOURNAL_HEADER_BYTES,
+    LISTINGS_MAX,
+    OWN_FILES_LISTED_SHARE,
+)
+from journalfs.records.files.anomalies import (
+    MISSING_RECORDS,
+    Contradictions,
+    Doubt,
+    anomaly_damage,
+    check_mapped,
+)
+from journalfs.records.files.directory import (
+    DirectoryReader,
+    JournalDirectory,
+    JournalFile,
+    reading_order,
+    written_rid,
+)
+from journalfs.records.files.files import FileSet, ReadFile
+from journalfs.records.files.heads import data_end, has_no_header
+from journalfs.records.files.hidden import HiddenMessages
+
+# Whether a journal file still holds what was read of it, by checksums of that.
+
+END_BYTES = 4096
+"""What is compared to find out whether a file that grows is still the one that was read."""
+
+
+def end_begins(position: int) -> int:
+    return max(JOURNAL_HEADER_BYTES, position - END_BYTES)
+
+
+def ends_as_read(read: ReadFile, file: JournalFile) -> bool:
+    """Whether the last of what was read of a file is still there, as far as it can be read. Looked at where
+    the file's time moved.
+    """
+    if read.end_crc is not None and file.stamp == read.file.stamp:
+        return True
+    try:
+        found = crc32c_of_file(file.path, end_begins(read.position), read.position)
+    except OSError as error:
+        refuse_shortage(error, file.path)
+        return True  # whoever reads it on says so
+    if read.end_crc is None:
+        read.end_crc = found
+    return found == read.end_crc
+
+
+def holds_prefix(file: JournalFile, position: int, prefix_crc: int) -> bool:
+    """Whether the bytes between header and `position` have this checksum; what cannot be read has not. Raises
+    FileNotFoundError.
+    """
+    try:
+        return crc32c_of_file(file.path, JOURNAL_HEADER_BYTES, position) == prefix_crc
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        refuse_shortage(error, file.path)
+        return False
+
+
+# Which files a journal went on in that this process writes itself: found without a look at all of them.
+
+
+@dataclass(slots=True)
+class OwnFiles:
+    """What is known of them. Whoever lists all files says so, by `unlisted`."""
+
+    last: ReadFile | None = None
+    """The file up to which everything was read."""
+    unlisted: int = 0
+    """How often the journal went on in another file since all were listed."""
+
+    def up_to(
+        self,
+        file_id: FileId,
+        newest_first: Iterable[tuple[FileId, str]],
+        files: FileSet,
+        opened: Callable[[FileId, str], ReadFile | None],
+    ) -> list[ReadFile]:
+        """The last file and those behind it, up to that id; none where all are to be listed: now and then
+        they are, so that one that somebody took away is missed.
+
+        `newest_first`: id and name of the files that are in use. `opened` opens one of those that is not
+        known, where it is what its writer says.
+        """
+        last = self.last
+        if last is None:
+            return []
+        if last.file.file_id == file_id:
+            return [last]
+        self.unlisted += 1
+        if self.unlisted * OWN_FILES_LISTED_SHARE >= len(files):
+            return []
+        found: list[ReadFile] = []
+        for number, name in newest_first:
+            if number <= last.file.file_id:
+                break
+            if number <= file_id:
+                read = files.of_id(number) or opened(number, name)
+                if read is None or read.file.path.name != name:
+                    return []
+                found.append(read)
+        if not found or found[0].file.file_id != file_id:
+            return []
+        return [last, *reversed(found)]
+
+
+UNSETTLED_GAP_WAIT_MS = 1_000
+"""How long records behind a hole wait for the hole to be filled: a broker's AIO writes may land out of order.
+"""
+
+
+NEWS_WINDOW_BYTES = JOURNAL_BLOCK_BYTES_MAX
+"""What is compared to find out whether a file went on: appending begins within one block behind the last
+record.
+"""
+
+HEADLESS = frozenset({"short-file", "zeroed"})
+"""What is wrong with a file that has not even a header, at its beginning."""
+
+DAMAGE_REASONS = {
+    GapKind.ZEROED: "zeros where records should be",
+    GapKind.GARBAGE: "bytes that are no record",
+    GapKind.TORN: "a record that was not written to its end",
+}
+
+
+_NO_NAMES: Mapping[int, str] = MappingProxyType({})
+
+
+class PollResult(Enum):
+    UNCHANGED = "unchanged"
+    APPENDED = "appended"
+    REWRITTEN = "rewritten"
+    """Files were compacted or replaced: load again from nothing."""
+
+
+@dataclass(slots=True)
+class JournalLoader:
+    """One message journal being read. `state` and `files` always agree."""
+
+    directory: Path
+    extension: str
+    relative_to: Path
+    clock: Clock
+    state: LiveState
+    following: bool = False
+    """A broker is at work: a message without references may be about to get some."""
+    limit: tuple[FileId, int] | None = None
+    """Where this process writes the journal itself: the file it writes to, and the offset up to which it is
+    durable. Nothing behind that is looked at.
+    """
+    files: FileSet = field(default_factory=FileSet)
+    overwritten: bool = False
+    """What was read of a file is not in it any more, though it still has its id."""
+    bytes_scanned: int = 0
+    """Bytes of journal read so far; stays 0 when the index answered everything."""
+    missing: tuple[Damage, ...] = ()
+    """Files that were taken away with live messages in them, and records that are gone, as far as somebody
+    knew them before.
+    """
+    _problems: tuple[Damage, ...] = ()
+    _gaps: dict[int, tuple[Damage, ...]] = field(default_factory=dict)
+    _held_since_ns: dict[int, int] = field(default_factory=dict)
+    _refused: dict[int, Damage] = field(default_factory=dict)
+    """By slot, files of which nothing could be read when they were last tried."""
+    _void: bool = False
+    """What the live state was made from turned out to be readable otherwise than it was."""
+    _doubt: Doubt = field(default_factory=Doubt)
+    _reader: DirectoryReader | None = None
+    _matched: tuple[JournalDirectory, list[ReadFile]] | None = None
+    """The last listing, and the files in it that may have grown."""
+    _contradictions: Contradictions = field(default_factory=Contradictions)
+    _hidden: HiddenMessages = field(default_factory=HiddenMessages)
+    _next_slot: int = 0
+    _own: OwnFiles = field(default_factory=OwnFiles)
+    """How far `advance` came."""
+
+    def load(self) -> None:
+        """Read everything, or up to `limit`, and settle the live state."""
+        read_before: list[ReadFile] = []
+        for read in self._opened():
+            if read_before and self._is_begun(read):
+                # Whoever writes may be ahead of this by now. What is in a later file proves that those before
+                # are complete: their ends come first.
+                for earlier in read_before:
+                    self._load_file(earlier)
+                read_before.clear()
+            self._load_file(read)
+            read_before.append(read)
+        self.state.finish(following=self.following)
+        self._doubt.begin(self.state)
+
+    def _is_begun(self, read: ReadFile) -> bool:
+        """Whether there may be records by now. What this process writes itself is read as far as it said."""
+        if self.limit is not None or read.slot in self._refused:
+            return False
+        mapped = self.files[read.slot]
+        try:
+            return any(mapped.copy(JOURNAL_HEADER_BYTES, min(1, mapped.size_bytes - JOURNAL_HEADER_BYTES)))
+        except FileTorn:
+            return True
+
+    def _opened(self) -> list[ReadFile]:
+        """Map every file before any is applied: what is mapped stays readable when a broker deletes it."""
+        for attempt in range(LISTINGS_MAX):
+            listing = self._list()
+            self._problems = listing.problems
+            opened: list[ReadFile] = []
+            try:
+                for file in self._identified(listing.files):
+                    opened.append(self._open(file))
+                    self._map(opened[-1], must_exist=attempt + 1 < LISTINGS_MAX)
+            except FileNotFoundError:
+                for read in opened:
+                    self.files.forget(read.slot)
+            else:
+                break
+        return opened
+
+    def _list(self) -> JournalDirectory:
+        if self._reader is None:
+            self._reader = DirectoryReader(
+                self.directory, extension=self.extension, relative_to=self.relative_to
+            )
+            if self.following:
+                self._reader.read()  # the next look says whether ids change just now
+        return self._reader.read()
+
+    def _map(self, read: ReadFile, *, must_exist: bool) -> None:
+        """Map a file that was just listed; one that cannot be is damage. Raises FileNotFoundError."""
+        try:
+            self._refreshed(read)
+        except FileNotFoundError as error:
+            if must_exist:
+                raise
+            self._refuse(read, error.strerror)
+        except OSError as error:
+            self._refuse(read, error.strerror)
+
+    def _refuse(self, read: ReadFile, reason: str | None) -> None:
+        size = read.file.stamp.size_bytes
+        self._refused[read.slot] = Damage(
+            self._name(read), 0, size, "unreadable", f"cannot be read: {reason}"
+        )
+
+    def _load_file(self, read: ReadFile) -> None:
+        """Read one file whole. One that cannot be read is damage, and the others count all the same."""
+        if read.slot in self._refused:
+            return
+        try:
+            self._read(read, hold_back=False)
+        except (FileTorn, CoreRefused) as error:
+            self._refuse(read, str(error))
+
+    @property
+    def unreadable(self) -> bool:
+        """Something of the journal cannot be read now, which may be otherwise without any file changing."""
+        return bool(self._refused or self.files.unreadable)
+
+    def mend(self, slots: Iterable[int] | None = None) -> None:
+        """Something that is mapped can no longer be read: find out what, and go on with zeros for it.
+
+        `slots` are the files that are in question; `None`: all that were read since the store was opened.
+        """
+        files = [*self.files.mapped(), *self.state.files().items()]
+        if slots is not None:
+            files = [(slot, self.files[slot]) for slot in slots if self.files.get_read(slot) is not None]
+        for slot, mapped in files:
+            if mapped.mend():
+                self.files.note_unreadable(slot, mapped)
+                self.state.set_file(slot, mapped)
+
+    def mark_unreadable(self) -> None:
+        """Tell the live state which bytes the disk did not give: messages in them are damaged."""
+        for slot, places in self.files.unreadable.items():
+            for place in places:
+                mark_unreadable(self.state, slot, place.offset, place.length)
+
+    def resume(self, files: Iterable[ReadFile], gaps: dict[int, tuple[Damage, ...]]) -> None:
+        """Continue from an index: these files were read up to their positions into `state`. Raises OSError
+        where one cannot be read that is needed.
+        """
+        for read in files:
+            self.files.add(read)
+            self._next_slot = max(self._next_slot, read.slot + 1)
+        self._gaps = dict(gaps)
+        # What a transaction brings is measured when it is committed, where it lies.
+        for slot in set().union(*(one.operations.file_slots() for one in self.state.open_transactions())):
+            self.state.set_file(slot, self.files[slot])
+        self._doubt.begin(self.state)
+
+    def damage(self, queue_names: Mapping[int, str] = _NO_NAMES) -> list[Damage]:
+        """Everything in the journal that could not be read, by file and offset. `queue_names`: by id."""
+        gaps = (damage for gaps in self._gaps.values() for damage in gaps)
+        anomalies = anomaly_damage(self.state.anomalies(), self._name_of, queue_names)
+        doubtful = set(self._doubtful())
+        return sorted(
+            {
+                *self._still_missing(doubtful),
+                *self._problems,
+                *self._refused.values(),
+                *self._unreadable(),
+                *gaps,
+                *anomalies,
+                *doubtful,
+            }
+        )
+
+    def lost_file(self) -> str | None:
+        """Name of a file of which all is lost: taken away with messages in it, emptied, or zeros only."""
+        if not (self.missing or self._problems):
+            return None
+        folder = Path(name_of(self.directory, self.relative_to))
+        for one in self.damage():
+            is_lost = one.kind == MISSING_FILE or (one.kind in HEADLESS and one.offset == 0)
+            if is_lost and Path(one.file).parent == folder:
+                return one.file
+        return None
+
+    def _still_missing(self, doubtful: set[Damage]) -> Iterator[Damage]:
+        if not self.missing:
+            return
+        reads = {self._name(read): read for read in self.files.read_files()}
+        told = {(one.file, one.kind) for one in doubtful}
+        for one in self.missing:
+            if (one.file, one.kind) not in told and self._is_missing(one, reads.get(one.file)):
+                yield one
+
+    def _is_missing(self, one: Damage, read: ReadFile | None) -> bool:
+        """Whether what was known before is still gone: nothing was read of the file as far as it went."""
+        if read is None:
+            path = self.relative_to / one.file
+            return not door.exists(path) or (path.parent == self.directory and has_no_header(path))
+        return read.position < one.offset + one.length_bytes
+
+    def _doubtful(self) -> Iterator[Damage]:
+        """What headers hide. Of a journal that is being written some files are between two lives."""
+        if self.following or self.limit is not None:
+            return
+        yield from self._hidden.damage(self.files.read_files(), self.files, self.state, self.relative_to)
+
+    def _unreadable(self) -> Iterator[Damage]:
+        for slot, places in self.files.unreadable.items():
+            name = self._name(self.files.read_file(slot))
+            for place in places:
+                reason = f"cannot be read: {place.reason}"
+                yield Damage(name, place.offset, place.length, "unreadable", reason)
+
+    def _name_of(self, slot: int) -> str | None:
+        read = self.files.get_read(slot)
+        return self._name(read) if read is not None else None
+
+    def _name(self, read: ReadFile) -> str:
+        return name_of(read.file.path, self.relative_to)
+
+    def gaps(self) -> dict[int, tuple[Damage, ...]]:
+        return dict(self._gaps)
+
+    def poll(self, *, settled: bool = False) -> PollResult:
+        """Apply what was written since the last look. `settled`: nobody is writing, so what lies behind
+        damage is complete.
+        """
+        try:
+            return self._poll(settled=settled)
+        except FileNotFoundError:
+            # Renamed or deleted between listing and opening; what was applied so far is complete by itself.
+            return PollResult.UNCHANGED
+
+    def advance(
+        self,
+        file_id: FileId,
+        end: int,
+        *,
+        newest_first: Iterable[tuple[FileId, str]] = (),
+        list_files: bool = False,
+    ) -> PollResult:
+        """Apply what this process made durable: all of the files before that one, and it up to `end`.
+
+        `newest_first`: id and name of the files it uses. `list_files`: others than the current one may have
+        changed.
+        """
+        if self.limit is None or self._own.last is None:
+            self.state.foresee()
+        self.limit = (file_id, end)
+        if not list_files and (result := self._go_on(file_id, newest_first)) is not None:
+            return result
+        self._own.last = None
+        # What is left of the file before comes first.
+        result = self._poll_to_the_end()
+        if result is None:
+            return PollResult.APPENDED
+        if result is not PollResult.REWRITTEN:
+            self._own.last = self.files.of_id(file_id)
+        return result
+
+    def _go_on(self, file_id: FileId, newest_first: Iterable[tuple[FileId, str]]) -> PollResult | None:
+        """The same without a look at all files; `None` where that cannot be."""
+        changed = False
+        try:
+            own = self._own.up_to(file_id, newest_first, self.files, self._opened_by_name)
+            for read in own:
+                changed |= self._take_own(read)
+                self._own.last = read
+        except OSError:
+            return None  # a look at all of them says what became of it
+        return None if not own else PollResult.APPENDED if changed else PollResult.UNCHANGED
+
+    def _opened_by_name(self, file_id: FileId, name: str) -> ReadFile | None:
+        file = self._reader.one(name) if self._reader is not None else None
+        return self._open(file) if file is not None and file.file_id == file_id else None
+
+    def _poll_to_the_end(self) -> PollResult | None:
+        """Compaction gives files other names, maybe just when they are to be opened: then they are listed
+        again. None: each time some were read and others were not.
+        """
+        for attempt in range(LISTINGS_MAX):
+            try:
+                result = self._poll()
+            except FileNotFoundError:
+                continue
+            return PollResult.APPENDED if attempt and result is PollResult.UNCHANGED else result
+        return None
+
+    def _stop(self, read: ReadFile) -> int | None:
+        """Where to end reading a file; None: at its end."""
+        if self.limit is None or read.file.file_id < self.limit[0]:
+            return None
+        return self.limit[1] if read.file.file_id == self.limit[0] else read.position
+
+    def _poll(self, *, settled: bool = False) -> PollResult:
+        self._own.unlisted = 0
+        listing = self._list()
+        matched = self._matched
+        current = matched[1] if matched is not None and matched[0] is listing else self._match(listing)
+        if current is None:
+            return PollResult.REWRITTEN
+        # Until a file is read further, the same listing matches in the same way.
+        self._matched = listing, current
+        self._problems = listing.problems
+        changed = False
+        read_before: list[ReadFile] = []
+        for read in current:
+            try:
+                if self.limit is None:
+                    changed |= self._take_news(read, read_before, hold_back=not settled)
+                else:
+                    changed |= self._take_own(read)
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                self._refuse(read, error.strerror)
+            read_before.append(read)
+        if self._void or (changed and self._doubt.arose(self.state)):
+            return PollResult.REWRITTEN
+        return PollResult.APPENDED if changed else PollResult.UNCHANGED
+
+    def _take_news(self, read: ReadFile, read_before: list[ReadFile], *, hold_back: bool) -> bool:
+        """Apply what was appended to a file. Returns whether anything was."""
+        if not self._has_news(read):
+            return False
+        changed = False
+        if read.records == 0:
+            # A record in a later file proves that those before are complete now: read their ends first.
+            for earlier in read_before:
+                changed |= self._read(earlier, hold_back=hold_back)
+            read_before.clear()
+        return self._read(read, hold_back=hold_back) or changed
+
+    def _take_own(self, read: ReadFile) -> bool:
+        """Apply what this process appended to a file: it is known where that ends, and needs no check."""
+        return self._stop(read) != read.position and self._read(read, hold_back=False, check=False)
+
+    def _match(self, listing: JournalDirectory) -> list[ReadFile] | None:
+        """Bring the known files in line with the listing; `None` when they no longer are what was read.
+
+        Returns the files that may have grown: the last one holding records and all after it.
+        """
+        known = {read.file.file_id: read for read in self.files.read_files()}
+        last_id = max((i for i, read in known.items() if read.records), default=FileId(-1))
+        listed = {file.file_id: file for file in listing.files if not file.header_damaged}
+        for file_id, read in known.items():
+            if read.file.header_damaged:
+                continue
+            file = listed.get(file_id)
+            if file is not None and file.stamp.inode == read.file.stamp.inode:
+                if not self._still_holds(read, file, grows=file_id >= last_id):
+                    self.overwritten = True
+                    return None
+                read.file = file
+            elif read.records and (file is not None or self._holds_live(read)):
+                return None
+            else:
+                self._gaps.pop(read.slot, None)
+                self.files.forget(read.slot)
+                self.state.forget_file(read.slot)
+        for file in listing.files:
+            if file.file_id in known or file.header_damaged:
+                continue
+            if file.file_id < last_id:
+                return None
+            self._open(file)
+        return [read for read in self.files.read_files() if read.file.file_id >= last_id]
+
+    def _still_holds(self, read: ReadFile, file: JournalFile, *, grows: bool) -> bool:
+        """Whether what was read of a file is still there. A file that is not appended to any more should not
+        change; if it did, its bytes are compared with what was read by their checksum. Of one that grows the
+        last of them are: an earlier state of it that was copied over it does not reach as far. What this
+        process owns nobody else changes.
+        """
+        if read.position == JOURNAL_HEADER_BYTES:
+            read.stamp = file.stamp
+        if file.stamp.size_bytes < read.position:
+            return False
+        if self.limit is not None:
+            return True
+        if grows:
+            return ends_as_read(read, file)
+        if file.stamp == read.stamp:
+            return True
+        if not holds_prefix(file, read.position, read.prefix_crc):
+            return False
+        read.stamp = file.stamp
+        return True
+
+    def _holds_live(self, read: ReadFile) -> bool:
+        # Looks at every live message, so it is asked only of files that are gone.
+        return read.slot in self.state.used_files(self.files.slot_limit)
+
+    def _open(self, file: JournalFile) -> ReadFile:
+        read = ReadFile(self._next_slot, file, JOURNAL_HEADER_BYTES)
+        self._next_slot += 1
+        self.files.add(read)
+        return read
+
+    def _has_news(self, read: ReadFile) -> bool:
+        """Whether a record stands behind the position. Looks at the bytes, not at the file's time: a broker
+        that writes through a mapping changes the one without the other.
+        """
+        mapped = self._refreshed(read)
+        length = min(NEWS_WINDOW_BYTES, mapped.size_bytes - read.position)
+        window = mapped.reading(lambda: mapped.copy(read.position, length))
+        self.files.note_unreadable(read.slot, mapped)
+        checksum = zlib.crc32(window)
+        if checksum == read.window_crc and read.slot not in self._held_since_ns:
+            return False
+        read.window_crc = checksum
+        stop = data_end(read.file.path, read.file.stamp.size_bytes)
+        scan = scan_journal(
+            mapped, rid=read.file.rid, version=read.file.version, start=read.position, stop=stop
+        )
+        if not scan.count and self._gaps.get(read.slot):
+            # The journal's next writer has overwritten what the last one left without an end.
+            self._gaps[read.slot] = self._earlier_gaps(read) + self._damage_of(read, scan)
+        return scan.count > 0
+
+    def _refreshed(self, read: ReadFile) -> MappedFile:
+        mapped = self.files[read.slot]
+        before = mapped.unreadable
+        if mapped.size_bytes != read.file.stamp.size_bytes or self.files.may_have_healed(read.slot):
+            mapped = self.files.remap(read.slot)
+            self.files.note_unreadable(read.slot, mapped)
+            # Lines of messages were measured with zeros where now are bytes, or the other way round.
+            self._void |= mapped.unreadable != before
+        self._refused.pop(read.slot, None)
+        return mapped
+
+    def _earlier_gaps(self, read: ReadFile) -> tuple[Damage, ...]:
+        """Those behind the position, such as a torn end, are only what the last look saw."""
+        gaps = self._gaps.get(read.slot, ())
+        return tuple(gap for gap in gaps if gap.offset < read.position or gap.kind == MISSING_RECORDS)
+
+    def _read(self, read: ReadFile, *, hold_back: bool, check: bool = True) -> bool:
+        """Scan a file from where it was left and apply what is new. Returns whether anything was. `check`:
+        also what checksums say of it.
+        """
+        mapped = self._refreshed(read)
+        stop = self._stop(read)
+        if stop is None:
+            stop = data_end(read.file.path, read.file.stamp.size_bytes)
+        scan = scan_journal(
+            mapped, rid=read.file.rid, version=read.file.version, start=read.position, stop=stop
+        )
+        self.files.note_unreadable(read.slot, mapped)
+        self.bytes_scanned += (mapped.size_bytes if stop is None else stop) - read.position
+        if hold_back:
+            scan = self._settled(read, mapped, scan)
+        self._gaps[read.slot] = self._earlier_gaps(read) + self._damage_of(read, scan)
+        if scan.count == 0:
+            return False
+        self._matched = None
+        if check:
+            found = self._contradictions.of(read, mapped, scan, self.files, self._name(read))
+            self._gaps[read.slot] += tuple(found)
+        prefix_crc = mapped.reading(
+            lambda: crc32c_of_mapped(mapped, read.position, scan.end, read.prefix_crc)
+        )
+        self.files.note_unreadable(read.slot, mapped)
+        read.end_crc = mapped.reading(lambda: crc32c_of_mapped(mapped, end_begins(scan.end), scan.end))
+        self.state.apply(read.slot, mapped, scan)
+        read.records += scan.count
+        read.position = scan.end
+        read.prefix_crc = prefix_crc
+        read.window_crc = None
+        return True
+
+    def _settled(self, read: ReadFile, mapped: MappedFile, scan: Scan) -> Scan:
+        """Leave out records behind a fresh hole, so that what is still being written is not passed over. What
+        a checksum contradicts may be one, inside a record.
+        """
+        holes = [gap.offset for gap in scan.gaps() if gap.kind in (GapKind.ZEROED, GapKind.GARBAGE)]
+        holes += [one.offset for one in check_mapped(mapped, scan, read.file.file_id).mismatches]
+        if not holes:
+            self._held_since_ns.pop(read.slot, None)
+            return scan
+        since = self._held_since_ns.setdefault(read.slot, self.clock.monotonic_ns())
+        if self.clock.monotonic_ns() - since >= UNSETTLED_GAP_WAIT_MS * NS_PER_MS:
+            del self._held_since_ns[read.slot]
+            return scan
+        return scan_journal(
+            mapped, rid=read.file.rid, version=read.file.version, start=read.position, stop=min(holes)
+        )
+
+    def _damage_of(self, read: ReadFile, scan: Scan) -> tuple[Damage, ...]:
+        name = self._name(read)
+        holes = self.files.unreadable.get(read.slot, ())
+        found = [
+            Damage(name, gap.offset, gap.length, gap.kind.name.lower(), DAMAGE_REASONS[gap.kind])
+            for gap in scan.gaps()
+            if gap.kind in DAMAGE_REASONS and not any(_within(gap, hole) for hole in holes)
+        ]
+        too_long = read.file.stamp.size_bytes - JOURNAL_FILE_BYTES_MAX
+        if too_long > 0:
+            reason = "further into the file than a broker writes; not looked at"
+            found.append(Damage(name, JOURNAL_FILE_BYTES_MAX, too_long, "too-long", reason))
+        return tuple(found)
+
+    def _identified(self, files: Sequence[JournalFile]) -> list[JournalFile]:
+        """Give files whose header is unreadable the id that their first record repeats; those without records
+        go last.
+        """
+        known = {file.file_id for file in files if not file.header_damaged}
+        found: list[JournalFile] = []
+        for file in files:
+            if not file.header_damaged:
+                found.append(file)
+                continue
+            rid = file.file_id or self._written_rid(file)
+            if rid is not None and rid not in known:
+                found.append(replace(file, file_id=FileId(rid)))
+        return sorted(found, key=reading_order)
+
+    def _written_rid(self, file: JournalFile) -> int | None:
+        """`None` also for a file that cannot be opened."""
+        try:
+            with MappedFile(file.path) as mapped:
+                return written_rid(mapped)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            name = name_of(file.path, self.relative_to)
+            reason = f"cannot be read: {error.strerror}"
+            problem = Damage(name, 0, file.stamp.size_bytes, "unreadable", reason)
+            self._problems = (*self._problems, problem)
+            return None
+
+
+def _within(gap: Gap, hole: Unreadable) -> bool:
+    return hole.offset <= gap.offset and gap.offset + gap.length <= hole.end

@@ -1,0 +1,340 @@
+"""Reads a KahaDB store (ActiveMQ 5.4 to 6) as that broker does when it starts: the index where it can be read
+and what the journal has behind it, else the whole journal.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from journalfs import door
+from journalfs.damage import Damage
+from journalfs.engine.older import KAHADB, Row
+from journalfs.errors import DecodeError
+from journalfs.records.older.activemq5 import Content, Place, Send, Taken, content_of, read_file
+from journalfs.records.older.activemq5_store import ContentWriter, Places
+from journalfs.records.older.derived import DerivedStore
+from journalfs.records.older.kahadb_index import Index, Indexed, Location
+from journalfs.records.older.kahadb_log import (
+    HEAD,
+    Command,
+    Fielded,
+    Record,
+    destination_of,
+    log_files,
+    records,
+    rows,
+    transaction_in,
+    transaction_of,
+    varint,
+    verify,
+)
+from journalfs.records.older.openwire import Destination, LocalTransaction, Transaction, decode_subscription
+from journalfs.records.older.reading import Source
+
+SCHEDULER: Final = "scheduler"
+OUTCOMES: Final = "txStore"
+"""Folder of a multi KahaDB: how transactions that several of its stores took part in ended."""
+
+DEPTH_MAX: Final = 4
+_NOTHING: Final = Location(-1, -1)
+_IN_TRANSACTIONS: Final = frozenset(
+    {Command.ADD, Command.REMOVE, Command.PREPARE, Command.COMMIT, Command.ROLLBACK}
+)
+
+HIDING_VERSION: Final = 4
+"""Of the index."""
+
+
+def fill_kahadb(source: Source, out: DerivedStore) -> None:
+    """A store, or several below one folder, each with some of the destinations."""
+    folders = list(store_folders(source.root, out, source.root))
+    outcomes = {one for one in folders if one.name == OUTCOMES}
+    committed = {tx for folder in outcomes for tx in _committed(folder, out.damaged)}
+    for folder in folders:
+        if folder in outcomes:
+            continue
+        if folder.name == SCHEDULER:
+            text = f"{_name(folder, source.root)}: messages that wait for their time in the job scheduler"
+            out.note("scheduled-jobs-left", f"{text} are not read")
+        else:
+            _fill(source, folder, out, committed)
+
+
+def store_folders(root: Path, out: DerivedStore, top: Path, depth: int = 0) -> Iterator[Path]:
+    """Folders with a journal, in the order of their names. One that cannot be listed, and a link, is
+    damage.
+    """
+    try:
+        found = [root / name for name in sorted(door.names(root))]
+        if log_files(root):
+            yield root
+        for one in found if depth < DEPTH_MAX else ():
+            mode = door.mode_of(one)
+            if stat.S_ISLNK(mode):
+                out.refused(one, top, door.refused(one, mode))
+            elif stat.S_ISDIR(mode):
+                yield from store_folders(one, out, top, depth + 1)
+    except OSError as error:
+        out.refused(root, top, error)
+
+
+def _fill(source: Source, folder: Path, out: DerivedStore, committed: set[Transaction]) -> None:
+    damage: list[Damage] = []
+    replay = Replay(folder, source.root, damage)
+    replay.run()
+    for transaction in [one for one in replay.content.prepared if isinstance(one, LocalTransaction)]:
+        found = replay.content.end(transaction)
+        if found is not None and transaction in committed:
+            replay.content.run(found.operations)
+    out.note("read-from", f"{_name(folder, source.root)}: {replay.said}")
+    for one in damage:
+        out.damage(one.file, one.offset, one.length_bytes, one.kind, one.reason)
+    places = Places(log_files(folder), source.root)
+    try:
+        writer = ContentWriter(
+            out, partial(command_at, places), places, layout=KAHADB, hide_taken=replay.hides_taken
+        )
+        writer.write(replay.content)
+    finally:
+        places.close()
+
+
+def _committed(folder: Path, damage: list[Damage]) -> Iterator[Transaction]:
+    for path in log_files(folder).values():
+        content = content_of(path, f"{folder.name}/{path.name}", damage)
+        for record in records(content, path.name, []):
+            if record.command == Command.COMMIT:
+                found = transaction_of(Fielded(content, record.offset, record.length))
+                if found is not None:
+                    yield found
+
+
+def _name(folder: Path, root: Path) -> str:
+    return str(folder.relative_to(root)) if folder != root else folder.name
+
+
+class Replay:
+    """What one store holds. After `run`, `said` tells how it was found."""
+
+    def __init__(self, folder: Path, root: Path, damage: list[Damage]) -> None:
+        self._folder = folder
+        self._root = root
+        self._damage = damage
+        self.content = Content()
+        self.said = "the whole journal was replayed"
+        self.hides_taken = True
+        """Whether what a transaction in doubt acknowledged is not delivered: not so before ActiveMQ 5.6."""
+        self._is_known = False
+        """The index has what the record says."""
+        self._destinations: dict[bytes, Destination] = {}
+        """As they are encoded."""
+        self._last_transaction: tuple[bytes, Transaction | None] = (b"", None)
+        """The same: what one did lies together."""
+
+    def run(self) -> None:
+        indexed = self._from_index()
+        files = log_files(self._folder)
+        start = indexed.start if indexed is not None else None
+        last = indexed.last if indexed is not None and indexed.last is not None else _NOTHING
+        if start is not None and start.file not in files:
+            name = self._called(self._folder / f"db-{start.file}.log")
+            reason = "it is not there, and the index ends in it"
+            self._damage.append(Damage(name, start.offset, 0, "missing", reason))
+        for number, path in files.items():
+            if start is not None and number < start.file:
+                continue
+            first = start.offset if start is not None and number == start.file else 0
+            skip = start if start is not None and indexed is not None and not indexed.inclusive else None
+            self._is_known = number < last.file
+            self._file(number, path, first, skip, files, last=last)
+        if start is not None:
+            self._verify({number: path for number, path in files.items() if number <= start.file}, start)
+
+    def _verify(self, files: dict[int, Path], start: Location) -> None:
+        """Files before the place where the replay began: what is wrong with those that have live messages."""
+        live = self.content.files()
+        for number, path in files.items():
+            if number not in live or (number == start.file and not start.offset):
+                continue
+            name, found = self._called(path), list[Damage]()
+            verify(content_of(path, name, found), name, found)
+            if number == start.file:
+                found = [one for one in found if one.offset < start.offset]
+            self._damage += [one for one in found if one not in self._damage]
+
+    def _from_index(self) -> Indexed | None:
+        path = self._folder / "db.data"
+        try:
+            redo = self._folder / "db.redo"
+            if not door.exists(path):
+                return None
+            index = Index(read_file(path), read_file(redo) if door.exists(redo) else b"")
+            index.fill(self.content)
+        except (DecodeError, OSError, IndexError, RecursionError) as error:
+            reason = f"the index cannot be read, so the journal is replayed: {error}"
+            self._damage.append(Damage(self._called(path), 0, 0, "garbage", reason))
+            self.content = Content()
+            return None
+        self.said = (
+            f"the index (db.data, version {index.version}) was read, and the journal behind it replayed"
+        )
+        self.hides_taken = index.version >= HIDING_VERSION
+        return index.indexed if index.indexed.start is not None else None
+
+    def _called(self, path: Path) -> str:
+        return str(path.relative_to(self._root))
+
+    def _file(
+        self,
+        number: int,
+        path: Path,
+        first: int,
+        skip: Location | None,
+        files: dict[int, Path],
+        *,
+        last: Location,
+    ) -> None:
+        name = self._called(path)
+        content = content_of(path, name, self._damage)
+        for record in rows(content, name, self._damage, first):
+            if skip is not None and (number, record.start) == skip:
+                continue
+            if number == last.file:
+                self._is_known = record.start <= last.offset
+            try:
+                if isinstance(record, Row) and record.usual:
+                    self._apply_usual(number, record, content)
+                elif record.command == Command.REWRITTEN_FILE:
+                    if _is_superseded(Fielded(content, record.offset, record.length), files):
+                        return
+                else:
+                    self._apply(number, record, content)
+            except (DecodeError, IndexError) as error:
+                reason = f"a command: {error}"
+                self._damage.append(Damage(name, record.start, record.length, "garbage", reason))
+
+    def _apply_usual(self, number: int, row: Row, content: bytes) -> None:
+        """A message that is added or removed."""
+        if self._is_known and not row.transaction:
+            return
+        named = content[row.destination : row.destination + row.destination_bytes]
+        destination = self._destinations.get(named)
+        if destination is None:
+            destination = self._destinations[named] = destination_of(Fielded(named, 0, len(named)))
+        transaction = None
+        if row.transaction:
+            said = content[row.transaction : row.transaction + row.transaction_bytes]
+            if said != self._last_transaction[0]:
+                self._last_transaction = said, transaction_in(Fielded(said, 0, len(said)))
+            transaction = self._last_transaction[1]
+        identity = content[row.id : row.id + row.id_bytes].decode("utf-8", "replace")
+        if row.command == Command.REMOVE:
+            key = content[row.extra : row.extra + row.extra_bytes].decode("utf-8", "replace")
+            self.content.do(transaction, Taken(destination, identity, key if row.extra else None))
+            return
+        place = Place(number, row.extra + 4, row.extra_bytes - 4)
+        if transaction is None:
+            self.content.send(destination, identity, place)
+        else:
+            self.content.note(transaction, Send(destination, identity, place))
+
+    def _apply(self, number: int, record: Record | Row, content: bytes) -> None:
+        fields = Fielded(content, record.offset, record.length)
+        if self._is_known and (record.command not in _IN_TRANSACTIONS or transaction_of(fields) is None):
+            return
+        match record.command:
+            case Command.ADD:
+                operation = _send(number, fields)
+                self.content.do(transaction_of(fields), operation)
+            case Command.UPDATE:
+                self._update(_send(number, fields.message(1)))
+            case Command.REMOVE:
+                key = fields.text(5) if fields.has(5) else None
+                taken = Taken(destination_of(fields.message(2)), fields.text(3), key)
+                self.content.do(transaction_of(fields), taken)
+            case Command.PREPARE | Command.COMMIT | Command.ROLLBACK:
+                self._end(record.command, transaction_of(fields))
+            case Command.REMOVE_DESTINATION:
+                self._remove_destination(fields)
+            case Command.SUBSCRIPTION:
+                self._subscribe(fields)
+
+    def _update(self, send: Send) -> None:
+        """The same message with another place, where it is."""
+        destination, place = send.destination, send.place
+        assert place is not None, "it lies in the journal"
+        all_of = (
+            [one.messages for one in self.content.topic(destination.name).values()]
+            if destination.topic
+            else [self.content.queue(destination.name)]
+        )
+        known = [messages for messages in all_of if send.id in messages]
+        for messages in known:
+            messages[send.id] = place._replace(order=messages[send.id].order)
+        if not known:
+            self.content.run([send])
+
+    def _end(self, command: int, transaction: Transaction | None) -> None:
+        if transaction is None:
+            return
+        if command == Command.PREPARE:
+            self.content.prepare(transaction)
+            return
+        found = self.content.end(transaction)
+        if found is not None and command == Command.COMMIT and not self._is_known:
+            self.content.run(found.operations)
+
+    def _remove_destination(self, fields: Fielded) -> None:
+        found = destination_of(fields.message(1))
+        (self.content.topics if found.topic else self.content.queues).pop(found.name, None)
+
+    def _subscribe(self, fields: Fielded) -> None:
+        destination = destination_of(fields.message(1))
+        known = self.content.topic(destination.name)
+        if not fields.has(4):
+            known.pop(fields.text(2), None)
+            if not known:
+                self.content.topics.pop(destination.name, None)
+            return
+        subscribed = self.content.subscribe(decode_subscription(fields.bytes(4)[4:]))
+        if subscribed is not None and fields.number(3):
+            everything = sorted(
+                {item for one in known.values() for item in one.messages.items()},
+                key=lambda one: one[1].order,
+            )
+            subscribed.messages.update(everything)
+
+
+def _send(number: int, fields: Fielded) -> Send:
+    """Of the command that adds a message, whose OpenWire command has its length before it."""
+    at, length = fields.place(4)
+    return Send(destination_of(fields.message(2)), fields.text(3), Place(number, at + 4, length - 4))
+
+
+def _is_superseded(fields: Fielded, files: dict[int, Path]) -> bool:
+    """Whether what acknowledgements were copied from is still there, so that the copies count for nothing."""
+    return fields.number(1) in files and bool(fields.number(3, 1))
+
+
+def command_at(places: Places, place: Place) -> bytes:
+    """The OpenWire command of a message. An index says only where its record lies."""
+    if place.length:
+        return places.read(place.file, place.offset, place.length)
+    head = places.read(place.file, place.offset, HEAD.size)
+    if len(head) < HEAD.size:
+        raise DecodeError(place.offset, "no record lies where the index says")
+    size, _ = HEAD.unpack(head)
+    record = places.read(place.file, place.offset, size)
+    if len(record) < max(size, HEAD.size + 2):
+        raise DecodeError(place.offset, f"a record of {size} bytes is cut off")
+    length, at = varint(record, HEAD.size + 1)
+    fields = Fielded(record, at, length)
+    if record[HEAD.size] == Command.UPDATE:
+        fields = fields.message(1)
+    elif record[HEAD.size] != Command.ADD:
+        raise DecodeError(place.offset, "no message lies where the index says")
+    return fields.bytes(4)[4:]

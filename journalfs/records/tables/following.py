@@ -1,0 +1,378 @@
+"""What is known of tables, and what became of them since: new rows by sequence, rows that went by counts.
+
+A broker deletes rows, and nothing in a table says which. So what is known is kept in chunks of ids, and a
+chunk is looked at again by the count of its rows, which an index answers; only where that is another than
+it was, the ids are read. A look counts a bounded number of chunks, the oldest ids first, which go first.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from sqlalchemy import ColumnElement, Connection, Table, func, select
+
+from journalfs import door
+from journalfs.format.page_folder import ADDRESS_FILE_NAME
+from journalfs.format.record_types import RecordKind
+from journalfs.records.tables.database import Database
+
+ROWS_AT_ONCE: Final = 10_000
+ROWS_PER_LOOK: Final = 20_000
+CHUNK_IDS: Final = 2_048
+CHUNKS_PER_LOOK: Final = 16
+
+_ENDED: Final = frozenset({RecordKind.COMMIT})
+_ENDS: Final = frozenset({RecordKind.COMMIT, RecordKind.PREPARE})
+_USER_TYPE_MAX: Final = 0xFF
+_OF_TX: Final = frozenset({RecordKind.ADD_TX, RecordKind.UPDATE_TX, RecordKind.DELETE_TX, RecordKind.PREPARE})
+_TXS_AT_ONCE: Final = 500
+_LATE_FILES: Final = 100
+"""A row may be committed behind so many later ones."""
+_STEADY_LOOKS: Final = 100
+"""A file that did not grow for so many looks is whole, unless its row is the newest."""
+_UNKNOWN: Final = -1
+
+ID_MAX: Final = 2**62
+"""Behind it there is room for what comes next."""
+
+Row = tuple[int, int, int, int, bytes, bytes]
+"""Id, kind, transaction, user type, body, and what a PREPARE says."""
+
+
+class RewrittenError(Exception):
+    """The tables are not those that were read: there is no going on from there."""
+
+
+class _Chunk:
+    __slots__ = ("ids", "rows")
+
+    def __init__(self, ids: array[int], rows: int) -> None:
+        self.ids, self.rows = ids, rows
+
+
+class KnownRows:
+    """Ids of which a table has rows, at most some 10 bytes for each."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._firsts: list[int] = []
+        self._chunks: list[_Chunk] = []
+        self._due = self._next = 0
+        """How many chunks are to be counted, and which one is next."""
+        self.highest = 0
+
+    def __contains__(self, record_id: int) -> bool:
+        at = bisect_right(self._firsts, record_id) - 1
+        ids = self._chunks[at].ids if at >= 0 else ()
+        place = bisect_left(ids, record_id)
+        return place < len(ids) and ids[place] == record_id
+
+    def add(self, record_id: int) -> None:
+        """One more row of an id."""
+        self.highest = max(self.highest, record_id)
+        if not self._chunks:
+            self._firsts.append(record_id)
+            self._chunks.append(_Chunk(array("q", [record_id]), 1))
+            return
+        at = max(bisect_right(self._firsts, record_id) - 1, 0)
+        chunk = self._chunks[at]
+        if chunk.ids[-1] < record_id and len(chunk.ids) >= CHUNK_IDS and at + 1 == len(self._chunks):
+            self._firsts.append(record_id)
+            self._chunks.append(_Chunk(array("q", [record_id]), 1))
+            return
+        chunk.rows += chunk.rows != _UNKNOWN
+        place = bisect_left(chunk.ids, record_id)
+        if place == len(chunk.ids) or chunk.ids[place] != record_id:
+            chunk.ids.insert(place, record_id)
+            self._firsts[at] = chunk.ids[0]
+            if len(chunk.ids) > 2 * CHUNK_IDS:
+                self._split(at)
+
+    def _split(self, at: int) -> None:
+        ids = self._chunks[at].ids
+        self._chunks[at : at + 1] = [_Chunk(ids[:CHUNK_IDS], _UNKNOWN), _Chunk(ids[CHUNK_IDS:], _UNKNOWN)]
+        self._firsts[at : at + 1] = [ids[0], ids[CHUNK_IDS]]
+
+    def changed(self) -> None:
+        """Something in the database is otherwise: every chunk may be."""
+        self._due = len(self._chunks)
+
+    @property
+    def is_settled(self) -> bool:
+        return not self._due
+
+    def gone(self, connection: Connection) -> Iterator[int]:
+        """Ids of which the table has no rows any more. All rows that there are must be known."""
+        left = CHUNKS_PER_LOOK
+        if self._due:  # the oldest ones in each look, as long as they go
+            while self._chunks:
+                before = len(self._chunks)
+                yield from self._gone_of(connection, 0)
+                if len(self._chunks) == before:
+                    break
+        while self._due > 0 and left and self._chunks:
+            self._next %= len(self._chunks)
+            before = len(self._chunks)
+            yield from self._gone_of(connection, self._next)
+            self._next += len(self._chunks) == before
+            self._due -= 1
+            left -= 1
+        if not self._chunks:
+            self._due = 0
+
+    def _gone_of(self, connection: Connection, at: int) -> list[int]:
+        chunk, column = self._chunks[at], self._table.c.id
+        inside: ColumnElement[bool] = column.between(chunk.ids[0], chunk.ids[-1])
+        count = connection.execute(select(func.count()).select_from(self._table).where(inside)).scalar_one()
+        if count == chunk.rows:
+            return []
+        there = [int(one) for one in connection.execute(select(column).where(inside)).scalars()]
+        chunk.rows = len(there)
+        left = set(there)
+        gone = [one for one in chunk.ids if one not in left]
+        if gone:
+            chunk.ids = array("q", [one for one in chunk.ids if one in left])
+            if chunk.ids:
+                self._firsts[at] = chunk.ids[0]
+            else:
+                del self._firsts[at], self._chunks[at]
+        return gone
+
+
+class RowSink(Protocol):
+    """Where what a journal's table holds goes."""
+
+    def take(self, row: Row, known: KnownRows) -> None: ...
+
+    def gone(self, record_id: int) -> None: ...
+
+    def rolled_back(self, tx: int) -> None: ...
+
+    def refused(self, seq: int, reason: str) -> None:
+        """A row that no broker writes."""
+
+
+def _row(found: Sequence[Any]) -> Row:
+    """Raises ValueError that says what no broker writes: databases take more than records can be made of."""
+    record_id, kind, user_type = _number("id", found[0]), _number("recordtype", found[1]), found[3]
+    tx = _number("txid", found[2] or 0)
+    of_user = _number("userrecordtype", -1 if user_type is None else user_type)
+    if kind not in _ENDS and not 0 <= of_user <= _USER_TYPE_MAX:
+        raise ValueError(f"userrecordtype {of_user} is of no record")
+    return record_id, kind, tx, of_user, _content("record", found[4]), _content("txdata", found[5])
+
+
+def _number(column: str, value: Any) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{column} is no number") from None
+    if number > ID_MAX:
+        raise ValueError(f"{column} {number} is too large")
+    return number
+
+
+def _content(column: str, value: Any) -> bytes:
+    if isinstance(value, str | int | float):
+        raise ValueError(f"{column} is no content")
+    return bytes(value or b"")
+
+
+class FollowedJournal:
+    """One journal's table."""
+
+    def __init__(self, table: Table, sink: RowSink) -> None:
+        self.table, self.known = table, KnownRows(table)
+        self._sink = sink
+        self._last: tuple[int, Any, Any] = 0, 0, 0
+        """Sequence, id and type of the last row that was taken."""
+        self._open: set[int] = set()
+        self._more = False
+        """More came than one look takes over."""
+
+    def take_new(
+        self, connection: Connection, rows_max: int | None = None, where: ColumnElement[bool] | None = None
+    ) -> int:
+        """Take over what came since, at most `rows_max` rows, or those that are as `where` says. Returns how
+        many there were.
+        """
+        c = self.table.c
+        wanted = (
+            select(c.id, c.recordtype, c.txid, c.userrecordtype, c.record, c.txdata, c.seq)
+            .where(c.seq > self._last[0])
+            .order_by(c.seq)
+            .limit(rows_max)
+        )
+        if rows_max is None:
+            wanted = wanted.execution_options(yield_per=ROWS_AT_ONCE)
+        if where is not None:
+            wanted = wanted.where(where)
+        count = 0
+        for batch in connection.execute(wanted).partitions(ROWS_AT_ONCE):
+            for found in batch:
+                self._take(found)
+            count += len(batch)
+        return count
+
+    def _take(self, found: Any) -> None:
+        self._last = int(found[6]), found[0], found[3]
+        try:
+            row = _row(found)
+        except ValueError as error:
+            if isinstance(found[0], int) and found[0] > 0:
+                self.known.add(found[0])
+            self._sink.refused(self._last[0], str(error))
+            return
+        self._sink.take(row, self.known)
+        _, kind, tx, *_ = row
+        if kind in _OF_TX:
+            self._open.add(tx)
+        elif kind in _ENDED:
+            self._open.discard(tx)
+
+    def look(self, connection: Connection, *, changed: bool) -> bool:
+        """Take over what came and what went. False: there is more. Raises `RewrittenError`."""
+        if changed or self._more:
+            self._look_at_last(connection)
+            self._more = self.take_new(connection, ROWS_PER_LOOK) == ROWS_PER_LOOK
+            self.known.changed()
+            if self._more:
+                return False
+            self._look_at_open(connection)
+        for record_id in self.known.gone(connection):
+            self._sink.gone(record_id)
+        return self.known.is_settled
+
+    def _look_at_last(self, connection: Connection) -> None:
+        """Numbers behind the last row that there is are given once more when a broker starts again."""
+        c, (seq, *what) = self.table.c, self._last
+        found = connection.execute(select(c.id, c.userrecordtype).where(c.seq == seq)).first()
+        if found is None:
+            highest = connection.execute(select(func.max(c.seq))).scalar()
+            last = connection.execute(select(c.seq, c.id, c.userrecordtype).where(c.seq == highest)).first()
+            if last is None or last[0] < seq:
+                self._last = (0, 0, 0) if last is None else (int(last[0]), last[1], last[2])
+        elif list(found) != what:
+            raise RewrittenError(f"row {seq} of {self.table.name} is another one by now")
+        numbered_again = select(c.seq).where(c.id > self.known.highest, c.seq <= self._last[0])
+        if (again := connection.execute(numbered_again).scalar()) is not None:
+            raise RewrittenError(f"row {again} of {self.table.name} is another one by now")
+
+    def _look_at_open(self, connection: Connection) -> None:
+        column, open_ones = self.table.c.txid, sorted(self._open)
+        for at in range(0, len(open_ones), _TXS_AT_ONCE):
+            asked = open_ones[at : at + _TXS_AT_ONCE]
+            found = connection.execute(select(column).where(column.in_(asked)).distinct()).scalars()
+            for tx in set(asked) - {int(one) for one in found}:
+                self._open.discard(tx)
+                self._sink.rolled_back(tx)
+
+
+class FollowedFiles:
+    """A table of files, and the directory that has copies of them."""
+
+    def __init__(self, database: Database, table: Table, directory: Path, damage: Damaging) -> None:
+        self.table, self.directory = table, directory
+        self._database, self._damage = database, damage
+        self._known = KnownRows(table)
+        self._names: dict[int, str] = {}
+        self._young: dict[int, int] = {}
+        """Rows that may grow -> looks at which they did not."""
+
+    def take_new(self, connection: Connection, wanted: Callable[[str], bool] = lambda _: True) -> None:
+        """Take over what came since, as far as its name is wanted."""
+        c = self.table.c
+        after = self._known.highest - _LATE_FILES
+        asked = select(c.id, c.filename).where(c.id > after).order_by(c.id)
+        for row_id, name in connection.execute(asked).all():
+            if row_id in self._known or not wanted(name or ""):
+                continue
+            self._known.add(int(row_id))
+            if not can_be_a_file(name):
+                reason = f"{name!r} cannot be the name of a file"
+                self._damage.damage(self.table.name, int(row_id), 0, "file-name", reason)
+                continue
+            with open(door.create_instead(self.directory / name), "wb"):
+                pass  # a row of the same name that comes later counts
+            self._names[int(row_id)] = name
+            self._copy(connection, int(row_id))
+            self._young[int(row_id)] = 0
+
+    def take_grown(self, connection: Connection) -> None:
+        """Take over what came, and what was appended."""
+        self.take_new(connection)
+        for row_id in list(self._young):
+            self._young[row_id] = 0 if self._copy(connection, row_id) else self._young[row_id] + 1
+            if self._young[row_id] > _STEADY_LOOKS and row_id != self._known.highest:
+                del self._young[row_id]
+        self._known.changed()
+
+    def remove_gone(self, connection: Connection) -> bool:
+        """Remove what went. False: there is more to look at."""
+        for row_id in self._known.gone(connection):
+            self._young.pop(row_id, None)
+            name = self._names.pop(row_id, None)
+            if name is not None and name not in self._names.values():
+                door.remove_if_there(self.directory / name)
+        return self._known.is_settled
+
+    def _copy(self, connection: Connection, row_id: int) -> bool:
+        """Append what a file has behind what was copied. Returns whether there was anything."""
+        path = self.directory / self._names[row_id]
+        if path.name == ADDRESS_FILE_NAME:
+            return self._copy_address(connection, row_id, path)
+        size_bytes = self._database.content_bytes(connection, self.table, row_id)
+        known_bytes = door.status(path).st_size
+        if size_bytes is None or size_bytes == known_bytes:
+            return False
+        if size_bytes < known_bytes:  # what was taken back
+            known_bytes = 0
+        with open(door.open_or_create(path), "r+b") as file:
+            file.truncate(known_bytes)
+            file.seek(known_bytes)
+            for piece in self._database.read_file(connection, self.table, row_id, known_bytes):
+                file.write(piece)
+        return True
+
+    def _copy_address(self, connection: Connection, row_id: int, path: Path) -> bool:
+        """A table has the address as the records have texts, and a file has it as a line."""
+        content = b"".join(self._database.read_file(connection, self.table, row_id))
+        text = "".join(texts_in(content)).encode("utf-8", "replace")
+        if text == door.read(path):
+            return False
+        door.remove(path)
+        door.write(path, text)
+        return True
+
+
+def encoded_text(text: str) -> bytes:
+    """As `texts_in` takes it apart."""
+    encoded = text.encode("utf-16-le", "surrogatepass")
+    return len(encoded).to_bytes(4, "big") + encoded
+
+
+def texts_in(content: bytes) -> Iterator[str]:
+    """Strings of two-byte characters, each behind its length in bytes."""
+    at = 0
+    while at + 4 <= len(content):
+        length = int.from_bytes(content[at : at + 4], "big")
+        yield content[at + 4 : at + 4 + length].decode("utf-16-le", "replace")
+        at += 4 + length
+
+
+class Damaging(Protocol):
+    def damage(self, file: str, offset: int, length_bytes: int, kind: str, reason: str) -> None: ...
+
+
+def can_be_a_file(name: str | None) -> bool:
+    return (
+        name is not None
+        and name not in ("", ".", "..")
+        and not {"/", "\0"} & set(name)
+        and len(name.encode("utf-8", "surrogatepass")) <= 255
+        and name.isprintable()
+    )

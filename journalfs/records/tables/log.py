@@ -1,0 +1,288 @@
+"""The journals in their tables: what is flushed is committed there first, and then put into the derived
+journal, which the store reads.
+
+One flush is one transaction of the database, and asks for the lease. Rows are those that a broker writes:
+deleting takes the rows of a record away, a COMMIT those of the records that its transaction deletes, a
+ROLLBACK those of its transaction (docs/format/jdbc.md).
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Connection, Table, bindparam, delete, func, insert
+from sqlalchemy import select as selected
+
+from journalfs.engine.stage import StagedRecord
+from journalfs.errors import SystemFailure
+from journalfs.format.record_types import RecordKind
+from journalfs.records.tables.database import Database
+from journalfs.records.tables.lease import Lease
+from journalfs.records.tables.statement import Answer, OneStatement
+
+DELETED_AT_ONCE: Final = 500
+_NO_TYPE: Final = -1
+_NOTHING: Final = -1
+
+_INSERTED: Final = frozenset(
+    {
+        RecordKind.ADD,
+        RecordKind.UPDATE,
+        RecordKind.ADD_TX,
+        RecordKind.UPDATE_TX,
+        RecordKind.DELETE_TX,
+        RecordKind.PREPARE,
+        RecordKind.COMMIT,
+    }
+)
+
+
+@dataclass(slots=True)
+class _Changes:
+    """What one flush does to a table."""
+
+    rows: list[dict[str, Any]]
+    """To be inserted. What the same flush deletes again never is."""
+    deleted: list[int]
+    """Records whose rows go."""
+    ended: list[int]
+    """Transactions whose rows go."""
+
+    def __bool__(self) -> bool:
+        return bool(self.rows or self.deleted or self.ended)
+
+    def without_what_goes(self) -> _Changes:
+        deleted, ended = set(self.deleted), set(self.ended) - {0}
+        if deleted or ended:
+            kept = [one for one in self.rows if one["id"] not in deleted and one["txid"] not in ended]
+            return _Changes(kept, self.deleted, self.ended)
+        return self
+
+
+class TableLog:
+    """One journal's table. Use from one thread at a time."""
+
+    def __init__(self, database: Database, table: Table, lease: Lease) -> None:
+        self.database, self.table, self.lease = database, table, lease
+        can_ask = database.engine.dialect.driver == "psycopg"
+        can_ask &= database.spares(len(database.tables.journals))
+        self._one_statement = OneStatement(database, table, lease) if can_ask else None
+        self._under_way: _Changes | None = None
+        """What was given and is not known to be committed,"""
+        self._is_in_doubt = False
+        """and may be."""
+        self._last: _Changes | None = None
+        """What was committed last: each connection is asked for it once. A server that another one stands in
+        for may lack it.
+        """
+        self._deletes: defaultdict[int, list[int]] = defaultdict(list)
+        """What each open transaction deletes."""
+        self._records_of: defaultdict[int, set[int]] = defaultdict(set)
+        """Of each transaction the records whose rows are there, so that its COMMIT goes with the last."""
+        self._tx_of: dict[int, int] = {}
+        self._committed: set[int] = set()
+        self._seq = 0
+        c = table.c
+        self._insert = insert(table)
+        self._delete_ids = delete(table).where(c.id.in_(bindparam("ids", expanding=True)))
+        self._any_of_ids = selected(c.seq).where(c.id.in_(bindparam("ids", expanding=True))).limit(1)
+        self._delete_txs = delete(table).where(c.txid.in_(bindparam("ids", expanding=True)), c.txid > 0)
+
+    def load(self) -> None:
+        """Go on behind what is there. Rows of transactions that never ended go. Raises `SystemFailure`."""
+        c = self.table.c
+        with self.database.begin("read the journal's table") as connection:
+            self.lease.guard(connection)
+            self._seq = int(connection.execute(selected(func.max(c.seq))).scalar() or 0)
+            of_tx = selected(c.id, c.recordtype, c.txid).where(c.txid > 0)
+            ended: set[int] = set()
+            for record_id, kind, tx in connection.execute(of_tx):
+                if kind in (RecordKind.ADD_TX, RecordKind.UPDATE_TX):
+                    self._belongs(int(tx), int(record_id))
+                elif kind == RecordKind.DELETE_TX:
+                    self._deletes[int(tx)].append(int(record_id))
+                elif kind == RecordKind.COMMIT:
+                    self._committed.add(int(tx))
+                    ended.add(int(tx))
+                elif kind == RecordKind.PREPARE:
+                    ended.add(int(tx))
+            unfinished = (self._records_of.keys() | self._deletes.keys()) - ended
+            self._forget_transactions(connection, sorted(unfinished))
+
+    def begin(self, records: Iterable[StagedRecord]) -> int | None:
+        """Ask for a flush to be made durable, without waiting: a descriptor that is readable when there is
+        something to `look` at. None: not now, it is for `commit`.
+        """
+        asked = self._one_statement
+        if asked is None or not asked.is_ready or self._under_way is not None or self.lease.was_away:
+            return None
+        changes = self._under_way = self._changes(records)
+        if not changes:
+            return None
+        asked.begin(changes.rows, changes.deleted, changes.ended)
+        return asked.fileno() if asked.is_ready and asked.is_sent else None
+
+    def look(self) -> bool | None:
+        """Whether what was begun is durable. None: there is no answer yet. False: `commit` finds out."""
+        assert self._one_statement is not None
+        answer = self._one_statement.look()
+        return None if answer is None else self._is_committed(answer)
+
+    def _is_committed(self, answer: Answer) -> bool:
+        self._is_in_doubt = answer is Answer.UNKNOWN
+        if answer is Answer.COMMITTED:
+            self._last, self._under_way = self._under_way, None
+        return answer is Answer.COMMITTED
+
+    def commit(self, records: Iterable[StagedRecord]) -> None:
+        """Make a flush durable; where it was begun, that goes on. Raises `LeaseLost`, `SystemFailure`, and
+        `StoreAway`, upon which the same is to be given again.
+        """
+        asked, ends_s = self._one_statement, self.database.deadline_s()
+        if asked is not None and not asked.is_ready and self._under_way is None:
+            asked.connect(lambda connection: self._refuse_older(connection, _Changes([], [], [])))
+        if asked is not None and not asked.under_way:
+            self.begin(records)
+        if asked is not None and asked.under_way:
+            ends_s = min(ends_s, asked.ends_s)
+            if self._is_committed(asked.wait(ends_s)):
+                return
+        if self._under_way is None:
+            self._under_way = self._changes(records)
+        if changes := self._under_way:
+            again, self._is_in_doubt = self._is_in_doubt, True
+            self._insist(changes, ends_s, again=again)
+            self._last = changes
+        self._under_way, self._is_in_doubt = None, False
+
+    def _insist(self, changes: _Changes, ends_s: float, *, again: bool) -> None:
+        def work(connection: Connection, tried: bool) -> None:
+            self.lease.was_away |= again or tried
+            if again and self._one_statement is not None:
+                self._one_statement.end_session(connection)
+            self._refuse_older(connection, changes)
+            self.lease.guard(connection)
+            # The answer to a COMMIT may have been lost, and not what it did.
+            if not ((again or tried) and self._is_there(connection, changes)):
+                self._apply(connection, changes)
+
+        self.database.insist(f"write to {self.table.name}", work, ends_s)
+
+    def put(self, connection: Connection, records: Iterable[StagedRecord]) -> None:
+        """The same within a transaction that somebody else commits."""
+        self._apply(connection, self._changes(records))
+
+    def _refuse_older(self, connection: Connection, changes: _Changes) -> None:
+        """Raise `SystemFailure` where a connection leads to a database without what was committed last."""
+        asked = connection.info.setdefault("asked", set())
+        if self._last is None or self.table.name in asked:
+            return
+        # What is to be committed may be so already, and take away what was committed before.
+        last = _Changes(self._last.rows, changes.deleted, changes.ended).without_what_goes()
+        gone = [] if last.rows else self._last.deleted[:DELETED_AT_ONCE]
+        if (last.rows and not self._is_there(connection, last)) or (
+            gone and connection.execute(self._any_of_ids, {"ids": gone}).first() is not None
+        ):
+            raise SystemFailure(
+                f"{self.database.settings.shown}: it lacks what was committed to {self.table.name}: it is an "
+                "older copy, or others changed it",
+                system_errno=errno.EIO,
+            )
+        asked.add(self.table.name)
+
+    def _is_there(self, connection: Connection, changes: _Changes) -> bool:
+        """Whether a flush is committed: its last row says so. One that only deletes does so again."""
+        if not changes.rows:
+            return False
+        last, c = changes.rows[-1], self.table.c
+        # A broker that was stopped may have given the number as well.
+        asked = selected(c.seq).where(c.seq == last["seq"], c.id == last["id"], c.txid == last["txid"])
+        return connection.execute(asked).first() is not None
+
+    def _changes(self, records: Iterable[StagedRecord]) -> _Changes:
+        changes = _Changes([], [], [])
+        for record in records:
+            kind, tx = record.kind, record.tx_id
+            if kind in _INSERTED:
+                changes.rows.append(self._row(record))
+            if kind in (RecordKind.ADD_TX, RecordKind.UPDATE_TX):
+                self._belongs(tx, record.record_id)
+            elif kind == RecordKind.DELETE_TX:
+                self._deletes[tx].append(record.record_id)
+            elif kind == RecordKind.DELETE:
+                self._deleted(changes, (record.record_id,))
+            elif kind == RecordKind.COMMIT:
+                self._committed.add(tx)
+                self._deleted(changes, self._deletes.pop(tx, ()))
+                self._settled(changes, tx)
+            elif kind == RecordKind.ROLLBACK:
+                changes.ended.append(tx)
+                self._forget(tx)
+        return changes.without_what_goes()
+
+    def _row(self, record: StagedRecord) -> dict[str, Any]:
+        self._seq += 1
+        kind, ends = record.kind, record.kind in (RecordKind.PREPARE, RecordKind.COMMIT)
+        body = b"" if ends else record.body
+        extra = record.body if kind == RecordKind.PREPARE else b""
+        return {
+            "id": _NOTHING if ends else record.record_id,
+            "recordtype": kind,
+            "compactcount": 0,
+            "txid": record.tx_id,
+            "userrecordtype": _NO_TYPE if ends else record.user_type,
+            "variablesize": len(body),
+            "record": body,
+            "txdatasize": len(extra),
+            "txdata": extra,
+            "txchecknorecords": 0,
+            "seq": self._seq,
+        }
+
+    # ---- transactions ----
+
+    def _belongs(self, tx: int, record_id: int) -> None:
+        self._records_of[tx].add(record_id)
+        self._tx_of[record_id] = tx
+
+    def _deleted(self, changes: _Changes, ids: Sequence[int]) -> None:
+        changes.deleted.extend(ids)
+        for record_id in ids:
+            tx = self._tx_of.pop(record_id, None)
+            if tx is not None:
+                self._records_of[tx].discard(record_id)
+                self._settled(changes, tx)
+
+    def _settled(self, changes: _Changes, tx: int) -> None:
+        """Nothing of a committed transaction is left but the row that says so: that goes as well."""
+        if tx in self._committed and not self._records_of.get(tx):
+            changes.ended.append(tx)
+            self._forget(tx)
+
+    def _forget(self, tx: int) -> None:
+        for record_id in self._records_of.pop(tx, ()):
+            self._tx_of.pop(record_id, None)
+        self._deletes.pop(tx, None)
+        self._committed.discard(tx)
+
+    # ---- statements ----
+
+    def _apply(self, connection: Connection, changes: _Changes) -> None:
+        if changes.rows:
+            connection.execute(self._insert, changes.rows)
+        self._forget_records(connection, changes.deleted)
+        self._forget_transactions(connection, changes.ended)
+
+    def _forget_records(self, connection: Connection, ids: Sequence[int]) -> None:
+        for at in range(0, len(ids), DELETED_AT_ONCE):
+            connection.execute(self._delete_ids, {"ids": list(ids[at : at + DELETED_AT_ONCE])})
+
+    def _forget_transactions(self, connection: Connection, txs: Sequence[int]) -> None:
+        for at in range(0, len(txs), DELETED_AT_ONCE):
+            connection.execute(self._delete_txs, {"ids": list(txs[at : at + DELETED_AT_ONCE])})
+        for tx in txs:
+            self._forget(tx)

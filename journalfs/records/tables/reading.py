@@ -1,0 +1,192 @@
+"""Derives a store from the tables: rows in the order of their sequence become records."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Final
+
+from sqlalchemy import Connection, inspect, select
+
+from journalfs import door
+from journalfs.format.record_types import BindingType, MessageType, RecordKind
+from journalfs.records.older.derived import DerivedStore
+from journalfs.records.tables.database import Database
+from journalfs.records.tables.following import (
+    ID_MAX,
+    FollowedFiles,
+    FollowedJournal,
+    KnownRows,
+    Row,
+    texts_in,
+)
+
+DIRECTORY: Final = "directory.txt"
+"""Names the tables of pages."""
+
+_LATE: Final = frozenset({MessageType.DELIVERY_COUNT, MessageType.SCHEDULED_TIME})
+_UPDATES: Final = _LATE | {MessageType.ADD_REFERENCE, MessageType.ACKNOWLEDGE_REFERENCE}
+"""A broker's table calls some of these ADD."""
+
+
+class TablesReading:
+    """What was taken over from the tables into a derived store, which goes on from there. Use from one thread
+    at a time.
+    """
+
+    def __init__(self, database: Database, out: DerivedStore) -> None:
+        """Fill a derived store. Raises `NotAStore` where the tables are not there, and `SystemFailure`."""
+        self.database, self.out = database, out
+        tables = database.tables
+        self._bindings, self._messages = (
+            _Bindings(out, tables.bindings.name),
+            _Messages(out, tables.messages.name),
+        )
+        self._journals = (
+            FollowedJournal(tables.bindings, self._bindings),
+            FollowedJournal(tables.messages, self._messages),
+        )
+        self._large = FollowedFiles(database, tables.large, out.large_dir, out)
+        self._pages: dict[str, FollowedFiles] = {}
+        self._seen: object = None
+        """What `Database.version` was at the last look."""
+        self._settled = True
+        """Nothing is left to look at of what changed."""
+        with database.reading("read the store") as connection:
+            database.refuse_missing(connection)
+            self._has_files = database.has_files(connection)
+            self.begin(connection)
+        out.ids_from(max(self._bindings.id_max, self._messages.id_max) + 1)
+
+    def begin(self, connection: Connection) -> None:
+        for journal in self._journals:
+            journal.take_new(connection)
+        if self._has_files:
+            self._large.take_new(connection)
+            self._take_directory(connection)
+
+    def look(self) -> None:
+        """Take over what changed since, as far as a look goes. Raises `SystemFailure`, and `RewrittenError`
+        where there is no going on.
+        """
+        version = self.database.version()
+        changed = version is None or version != self._seen
+        if not changed and self._settled:
+            return
+        with self.database.reading("look at the store") as connection:
+            files = [self._large, *self._pages.values()] if self._has_files else []
+            if changed and files:
+                self._take_directory(connection)
+                files = [self._large, *self._pages.values()]
+                for table in files:
+                    table.take_grown(connection)
+            looked = [one.look(connection, changed=changed) for one in self._journals]
+            self._settled = all(looked)
+            if self._settled:  # records of what goes went first
+                looked = [table.remove_gone(connection) for table in files]
+                self._settled = all(looked)
+        self.out.flush()
+        self._seen = version
+
+    def _take_directory(self, connection: Connection) -> None:
+        """The directory says which tables of pages there are; what it does not name is no address's."""
+        pages = self.database.tables.pages
+        numbers = numbers_in(self.database, connection)
+        for number in sorted(numbers - self._pages.keys()):
+            table = self.database.page_table(number)
+            if not inspect(connection).has_table(table.name):
+                self.out.damage(
+                    pages.name, 0, 0, "missing-table", f"no table {table.name}, which directory.txt names"
+                )
+                continue
+            folder = self.out.paging_dir / number
+            door.make_folders(folder)
+            self._pages[number] = FollowedFiles(self.database, table, folder, self.out)
+            self._pages[number].take_new(connection)
+        for number in self._pages.keys() - numbers:
+            door.remove_tree(self._pages.pop(number).directory)
+
+
+def numbers_in(database: Database, connection: Connection) -> set[str]:
+    """Of the tables of pages, as the directory has them."""
+    pages = database.tables.pages
+    found = connection.execute(select(pages.c.id).where(pages.c.filename == DIRECTORY)).scalars().all()
+    content = b"".join(piece for row_id in found for piece in database.read_file(connection, pages, row_id))
+    return set(filter(str.isdecimal, texts_in(content)))
+
+
+class _Taking:
+    def __init__(self, out: DerivedStore, table: str) -> None:
+        self.out, self._table = out, table
+        self.id_max = 0
+
+    def refused(self, seq: int, reason: str) -> None:
+        self.out.damage(self._table, seq, 0, "unknown-record", f"row {seq}: {reason}")
+
+
+class _Bindings(_Taking):
+    """They are few, so what is committed is worked out here."""
+
+    def __init__(self, out: DerivedStore, table: str) -> None:
+        super().__init__(out, table)
+        self._open: defaultdict[int, list[tuple[int, int, bytes]]] = defaultdict(list)
+
+    def take(self, row: Row, known: KnownRows) -> None:
+        record_id, kind, tx, user_type, body, _ = row
+        self.id_max = max(self.id_max, record_id, tx)
+        if kind in (RecordKind.ADD, RecordKind.UPDATE):
+            self._put(record_id, user_type, body)
+        elif kind in (RecordKind.ADD_TX, RecordKind.UPDATE_TX):
+            self._open[tx].append((record_id, user_type, body))
+        elif kind == RecordKind.COMMIT:
+            for one in self._open.pop(tx, ()):
+                self._put(*one)
+        if record_id > 0:
+            known.add(record_id)
+
+    def _put(self, record_id: int, user_type: int, body: bytes) -> None:
+        if user_type == BindingType.ID_COUNTER and len(body) >= 8:
+            # A broker goes on above what its last one promised.
+            self.id_max = max(self.id_max, min(int.from_bytes(body[:8], "big", signed=True), ID_MAX))
+        self.out.binding(record_id, user_type, body)
+
+    def gone(self, record_id: int) -> None:
+        self.out.binding_gone(record_id)
+
+    def rolled_back(self, tx: int) -> None:
+        self._open.pop(tx, None)
+
+
+class _Messages(_Taking):
+    def take(self, row: Row, known: KnownRows) -> None:
+        out = self.out
+        record_id, kind, tx, user_type, body, extra = row
+        self.id_max = max(self.id_max, record_id, tx)
+        if user_type in _LATE and record_id not in known:
+            # A broker deletes rows by their message: what it inserts behind that stays.
+            return
+        if record_id > 0:
+            known.add(record_id)
+        if kind == RecordKind.ADD:
+            of_kind = RecordKind.UPDATE if user_type in _UPDATES else RecordKind.ADD
+            out.record(of_kind, record_id, user_type, body)
+        elif kind == RecordKind.UPDATE:
+            out.record(RecordKind.UPDATE, record_id, user_type, body)
+        elif kind == RecordKind.ADD_TX:
+            out.record(RecordKind.ADD, record_id, user_type, body, tx=tx)
+        elif kind == RecordKind.UPDATE_TX:
+            out.record(RecordKind.UPDATE, record_id, user_type, body, tx=tx)
+        elif kind == RecordKind.DELETE_TX:
+            out.record(RecordKind.DELETE, record_id, user_type, body, tx=tx)
+        elif kind == RecordKind.PREPARE:
+            out.prepare_encoded(tx, extra)
+        elif kind == RecordKind.COMMIT:
+            out.commit(tx)
+        else:
+            reason = f"record type {kind} is none of the journal's"
+            out.damage(self._table, record_id, 0, "unknown-record", reason)
+
+    def gone(self, record_id: int) -> None:
+        self.out.record(RecordKind.DELETE, record_id, 0)
+
+    def rolled_back(self, tx: int) -> None:
+        self.out.rollback(tx)
