@@ -33,8 +33,8 @@ _flags = os.environ.get("JOURNALFS_CFLAGS", "-O3 -g -fno-semantic-interposition"
 ffibuilder.set_source(
     "journalfs.engine._native",
     "".join(f'#include "{header.name}"\n' for header in sorted((HERE / "include").glob("*.h"))),
-    sources=[str(path) for path in sorted((HERE / "src").glob("*.c"))],
-    include_dirs=[str(HERE / "include")],
+    sources=[str(path) for path in sorted((HERE / "src").glob("*/*.c"))],
+    include_dirs=[str(HERE / "include"), *map(str, sorted((HERE / "src").iterdir()))],
     extra_compile_args=["-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter", *_flags],
     extra_link_args=os.environ.get("JOURNALFS_LDFLAGS", "").split(),
     libraries=["z"],

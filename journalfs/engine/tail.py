@@ -1,4 +1,4 @@
-"""The end of a journal in the hands of code that publishes texts without Python (`native/src/tail.c`)."""
+"""The end of a journal in the hands of code that publishes texts without Python (`native/src/publish/tail.c`)."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
  *
  * Input: the payload of a message. What can be copied is a message again, with another id and address and the same body.
  */
-#include "../src/message.h"
-#include "../src/message_copy.h"
+#include "message.h"
+#include "message_copy.h"
 #include "fuzz.h"
 
 static const uint8_t ADDRESS[] = "\1\0\0\0\4t\0o", NAME[] = "\0\0\0\2q";

@@ -119,8 +119,11 @@ class WritingStore(SelfReadingStore):
         super().__init__(core, index, make_loader=make_loader, journals=journals)
         self.sync, self._lock, self.min_large_bytes = sync, lock, min_large_bytes
         self.removing = Removing(core, journals, bodies)
-        kinds = QueueKinds(core, self.removing)
-        settled, duplicates = Settled(core, journals), DuplicateIds(core)
+        kinds, settled, duplicates = (
+            QueueKinds(core, self.removing),
+            Settled(core, journals),
+            DuplicateIds(core),
+        )
         self._publishing = Publishing(
             journals, duplicates, settled, bodies, core.clock, kinds=kinds, min_large_bytes=min_large_bytes
         )
