@@ -105,7 +105,9 @@ def test_the_hops_of_a_write_and_a_read_are_where_the_page_says() -> None:
 
 def test_modules_that_the_architecture_names_exist() -> None:
     text = (ROOT / "docs/inside/architecture.md").read_text()
-    named = re.findall(r"`((?:engine|format|journal|large|paging|store)\.[a-z_.]+[a-z_])", text)
+    named = re.findall(
+        r"`((?:engine|format|records|bodies|pages|live|change|broker|store)\.[a-z_.]+[a-z_])", text
+    )
     assert len(named) > 10
     paths = [ROOT / "journalfs" / name.replace(".", "/") for name in named]
     assert not [path for path in paths if not path.with_suffix(".py").is_file()]

@@ -119,11 +119,8 @@ class WritingStore(SelfReadingStore):
         super().__init__(core, index, make_loader=make_loader, journals=journals)
         self.sync, self._lock, self.min_large_bytes = sync, lock, min_large_bytes
         self.removing = Removing(core, journals, bodies)
-        kinds, settled, duplicates = (
-            QueueKinds(core, self.removing),
-            Settled(core, journals),
-            DuplicateIds(core),
-        )
+        kinds = QueueKinds(core, self.removing)
+        settled, duplicates = Settled(core, journals), DuplicateIds(core)
         self._publishing = Publishing(
             journals, duplicates, settled, bodies, core.clock, kinds=kinds, min_large_bytes=min_large_bytes
         )
@@ -137,8 +134,7 @@ class WritingStore(SelfReadingStore):
             SnapshotMaking(core, journals, self.paged, bodies, self._administered)
         )
         self.arrivals = Arrivals(self._administered, self._routing.concerns)
-        paging = self.paged.paging
-        self.removing.empties = self.paged.empties
+        paging, self.removing.empties = self.paged.paging, self.paged.empties
         self._deleted = Deleted(core.clock, lambda: int(core.layout.value_in_force("removed-keep-s") or 0))
         self._administering = Administering(core, journals, self._deleted)
         self._rules = AddressRules(core)
