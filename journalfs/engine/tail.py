@@ -1,4 +1,4 @@
-"""The end of a journal in the hands of code that publishes texts without Python (`native/src/publish/tail.c`)."""
+"""The end of a journal in the hands of C, which publishes texts without Python (`native/src/publish`)."""
 
 from __future__ import annotations
 
