@@ -151,7 +151,7 @@ class FastWait(trio.abc.Instrument):
         self._runnable.discard(task)
         # Whatever it does, but for who reads on, whose requests say themselves whether they change anything.
         if self._front is not None and self._reader is not task and not self._begins(task):
-            self._front.revoke()
+            self._front.revoke(steps=True)
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         # The reader's handler waits for something, or the task ended: the next one reads on.

@@ -118,12 +118,14 @@ class Front:
 
     # What it may answer.
 
-    def revoke(self, *, only_messages: bool = False) -> None:
-        """Something may change from here on."""
+    def revoke(self, *, only_messages: bool = False, steps: bool = False) -> None:
+        """Something may change from here on. `steps`: another task goes on than the one that read last, so
+        that what is answered next is no answer to what that one read.
+        """
         if self.writes is not None and not self.writes.look_again():
             return
         if self._state.live:
-            self._lib.jfs_front_revoke(only_messages)
+            self._lib.jfs_front_revoke((1 if only_messages else 0) | (2 if steps else 0))
 
     def keep(self, *, lacks: bool = False, lasts: bool = False) -> None:
         """What the handler that calls this answers holds until something changes. `lacks`: the directory

@@ -49,6 +49,13 @@ FRONTS = {
 """How mounts of tests answer requests: see docs/inside/testing.md."""
 
 
+@pytest.fixture
+def front_as_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever `--front` says: for tests that choose it, and count what it answers."""
+    for name in FRONTS["chaos"] | FRONTS["shadow"]:
+        monkeypatch.delenv(name, raising=False)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--front", choices=FRONTS, default="off", help="who answers the requests of mounts")
     parser.addoption("--commands", choices=("fork", "exec"), default="fork", help="see tests/forking.py")

@@ -610,12 +610,13 @@ void jfs_front_stop(void) {
 
 /* -- Python's side -- */
 
-void jfs_front_revoke(int only_messages) {
+void jfs_front_revoke(int how) {
+    if (how & JFS_REVOKE_STEP) at_hand = 0;
     pthread_mutex_lock(&front.device);
     front.epoch++;
     front.counts.revokes++;
     front_return_parked();
-    if (!only_messages) {
+    if (!(how & JFS_REVOKE_MESSAGES)) {
         front.revoked = front.epoch;
         front.kept = 0;
         __atomic_store_n(&front.state.live, 0, __ATOMIC_SEQ_CST);

@@ -34,6 +34,20 @@ typedef struct { /* what C would have answered, in shadow mode */
 
 typedef struct handle_row handle_row;
 
+enum { SET_ROWS = 4 /* of a table without chains: what takes a place in a full one drops what was there */ };
+
+typedef struct { /* what rows of names begin with */
+    uint64_t parent, epoch; /* as of this epoch it holds, */
+    uint32_t uid;           /* for this user; 0 where it is the same for all */
+    int lasts;              /* whatever is published in C */
+    char name[NAME_MAX_BYTES];
+} named;
+
+typedef struct {
+    void *rows; /* each begins with a `named` */
+    size_t row_bytes, sets;
+} named_table;
+
 typedef struct {
     int32_t error;
     uint32_t bytes;
@@ -74,7 +88,8 @@ void front_released(uint64_t handle);
 void front_keep_answer(const asked *of, int32_t error, const uint8_t *content, size_t bytes, int how);
 void front_drop_one(uint64_t random);
 void front_drop_name(uint64_t parent, const char *name);
-uint64_t front_name_hash(uint64_t parent, const char *name);
+void *front_named(const named_table *table, uint64_t parent, uint32_t uid, const char *name); /* NULL: not there */
+void *front_place_for(const named_table *table, uint64_t parent, uint32_t uid, const char *name);
 
 /* publish.c; 1: answered, or staged and then answered by `front_publish_waiting` */
 extern jfs_front_lent front_lent;

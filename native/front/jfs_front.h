@@ -22,6 +22,11 @@ enum {
     JFS_KEEP_LASTS = 4   /* and it holds whatever is published in C; of names that are missing, of plain ones */
 };
 
+enum {
+    JFS_REVOKE_MESSAGES = 1, /* but for what lasts through what is published */
+    JFS_REVOKE_STEP = 2      /* from Python's thread, before it goes on with what is not the request at hand */
+};
+
 typedef struct {
     uint64_t getattr, lookup, missing, open, create, read, flush, release; /* answered in C */
     /* could have been, but: */
@@ -69,9 +74,9 @@ int jfs_front_wait(int trio_fd, int64_t timeout_ns, int burst);
 /* Whether nothing waits to be read. */
 int jfs_front_is_quiet(void);
 
-/* Something is about to change: when this returns, nothing is answered any more of what was kept, nor being answered;
- * `only_messages`: but for what lasts through what is published. From any thread. */
-void jfs_front_revoke(int only_messages);
+/* Something is about to change: when this returns, nothing is answered any more of what was kept, nor being answered.
+ * From any thread. */
+void jfs_front_revoke(int how);
 
 /* What is answered next, to the request that was handed on last, may be kept. */
 void jfs_front_keep(int how);

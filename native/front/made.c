@@ -10,7 +10,6 @@
 
 enum {
     MAKINGS = 1 << 8,
-    MAKING_WAYS = 4,
     MADE_NODES = 1 << 8,
     OPEN_MAX = 64, /* files of which Python does not know that they are open: so many more than it allows there may be */
     BLOCK_BYTES = 512
@@ -28,10 +27,8 @@ typedef struct { /* an answer to CREATE, as libfuse writes it */
 } created;
 
 typedef struct {
-    uint64_t parent, epoch; /* as of this epoch Python answers so, where nothing is revoked since */
-    uint32_t uid;
+    named by;
     void *way;
-    char name[NAME_MAX_BYTES];
     created answer;
 } making;
 
@@ -42,37 +39,20 @@ typedef struct made_row {
 } made_row;
 
 static making makings[MAKINGS];
+static const named_table all_makings = {makings, sizeof *makings, MAKINGS / SET_ROWS};
 static made_row *made_nodes[MADE_NODES]; /* that the kernel knows and Python does not */
 static made_row *open_made[OPEN_MAX];
 static uint64_t serial;
 static void *keep_way;
 
-static making *making_of(uint64_t parent, const char *name, uint32_t uid) {
-    making *set = &makings[front_name_hash(parent, name) % (MAKINGS / MAKING_WAYS) * MAKING_WAYS];
-    for (int way = 0; way < MAKING_WAYS; way++)
-        if (set[way].parent == parent && set[way].uid == uid && strcmp(set[way].name, name) == 0) return &set[way];
-    return NULL;
-}
-
-static making *place_for_making(uint64_t parent, const char *name, uint32_t uid) {
-    making *found = making_of(parent, name, uid);
-    if (found) return found;
-    making *set = &makings[front_name_hash(parent, name) % (MAKINGS / MAKING_WAYS) * MAKING_WAYS];
-    found = &set[front.epoch % MAKING_WAYS];
-    for (int way = 0; way < MAKING_WAYS; way++)
-        if (set[way].epoch < front.revoked) found = &set[way];
-    *found = (making){.parent = parent, .uid = uid};
-    strcpy(found->name, name);
-    return found;
-}
-
 /* Python revoked when it began with the request, and nobody did since. */
 void front_keep_create(const asked *of, const uint8_t *content, size_t bytes) {
     if (!of->name[0] || bytes != sizeof(created) || of->epoch + 1 != front.revoked || !keep_way) return;
-    making *row = place_for_making(of->nodeid, of->name, of->uid);
+    making *row = front_place_for(&all_makings, of->nodeid, of->uid, of->name);
     memcpy(&row->answer, content, bytes);
     row->way = keep_way;
-    row->epoch = front.epoch;
+    row->by.epoch = front.epoch;
+    row->by.lasts = 1;
     front.kept = 1;
     keep_way = NULL;
     __atomic_store_n(&front.state.live, 1, __ATOMIC_SEQ_CST);
@@ -85,7 +65,7 @@ void jfs_front_makes(void *way) {
 
 void jfs_front_makes_no_more(void) {
     pthread_mutex_lock(&front.device);
-    for (int place = 0; place < MAKINGS; place++) makings[place].epoch = 0;
+    for (int place = 0; place < MAKINGS; place++) makings[place].by.epoch = 0;
     pthread_mutex_unlock(&front.device);
 }
 
@@ -130,8 +110,8 @@ static made_row *make(const struct fuse_in_header *in, uint32_t flags, const mak
     touch(&answers->entry.attr);
     row->made = (jfs_front_made){
         .file = {.handle = answers->out.fh, .way = by->way, .appends = (flags & O_APPEND) != 0, .is_made = 1, .is_own = 1},
-        .nodeid = answers->entry.nodeid, .parent = by->parent, .lookups = 1, .uid = in->uid, .pid = in->pid, .flags = flags};
-    strcpy(row->made.name, by->name);
+        .nodeid = answers->entry.nodeid, .parent = by->by.parent, .lookups = 1, .uid = in->uid, .pid = in->pid, .flags = flags};
+    strcpy(row->made.name, by->by.name);
     row->attr = (struct fuse_attr_out){.attr_valid = answers->entry.attr_valid,
                                        .attr_valid_nsec = answers->entry.attr_valid_nsec,
                                        .attr = answers->entry.attr};
@@ -148,10 +128,10 @@ static void enter(made_row *row) {
 /* Who may not, is counted by why. */
 static const making *may_make(const struct fuse_in_header *in, uint32_t flags, const char *name) {
     uint64_t *reason = NULL;
-    const making *by = making_of(in->nodeid, name, in->uid);
+    const making *by = front_named(&all_makings, in->nodeid, in->uid, name);
     if (!by)
         reason = &front.counts.unknown;
-    else if (by->epoch < front.revoked)
+    else if (by->by.epoch < front.revoked)
         reason = &front.counts.revoked;
     else if (front_lent.held)
         reason = &front.counts.held;

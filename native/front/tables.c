@@ -15,7 +15,6 @@
 enum {
     NODES = 1 << 14,
     NAMES = 1 << 14,
-    WAYS = 4,
     COUNTS = 1 << 14,
     HANDLES = 1 << 10,
     CONTENT_MAX_BYTES = 64 << 20,
@@ -32,10 +31,8 @@ typedef struct {
 } node_row;
 
 typedef struct {
-    uint64_t parent, epoch;
-    int lasts;
+    named by;
     int32_t error; /* 0: `entry` */
-    char name[NAME_MAX_BYTES];
     struct fuse_entry_out entry;
 } name_row;
 
@@ -56,6 +53,7 @@ struct handle_row {
 
 static node_row nodes[NODES];
 static name_row names[NAMES];
+static const named_table all_names = {names, sizeof *names, NAMES / SET_ROWS};
 static count_row *counts[COUNTS];
 static handle_row *handles[HANDLES];
 
@@ -71,7 +69,7 @@ static uint64_t mixed(uint64_t number) {
     return number ^ number >> 29;
 }
 
-uint64_t front_name_hash(uint64_t parent, const char *name) {
+static uint64_t hash_of(uint64_t parent, const char *name) {
     uint64_t hash = mixed(parent);
     for (; *name; name++) hash = (hash ^ (uint8_t)*name) * 0x100000001b3u;
     return mixed(hash);
@@ -83,8 +81,8 @@ uint64_t front_name_hash(uint64_t parent, const char *name) {
 static int holds(uint64_t epoch, int lasts) { return epoch >= (lasts ? front.revoked : front.epoch); }
 
 static node_row *node_of(uint64_t nodeid) {
-    node_row *set = &nodes[mixed(nodeid) % (NODES / WAYS) * WAYS];
-    for (int way = 0; way < WAYS; way++)
+    node_row *set = &nodes[mixed(nodeid) % (NODES / SET_ROWS) * SET_ROWS];
+    for (int way = 0; way < SET_ROWS; way++)
         if (set[way].nodeid == nodeid) return &set[way];
     return NULL;
 }
@@ -92,33 +90,42 @@ static node_row *node_of(uint64_t nodeid) {
 static node_row *place_for_node(uint64_t nodeid) {
     node_row *found = node_of(nodeid);
     if (found) return found;
-    node_row *set = &nodes[mixed(nodeid) % (NODES / WAYS) * WAYS];
-    found = &set[mixed(nodeid ^ front.epoch) % WAYS];
-    for (int way = 0; way < WAYS; way++)
+    node_row *set = &nodes[mixed(nodeid) % (NODES / SET_ROWS) * SET_ROWS];
+    found = &set[mixed(nodeid ^ front.epoch) % SET_ROWS];
+    for (int way = 0; way < SET_ROWS; way++)
         if (!holds(set[way].known, 1) && !holds(set[way].attributes, set[way].attributes_last)) found = &set[way];
     *found = (node_row){.nodeid = nodeid};
     return found;
 }
 
-static name_row *name_of(uint64_t parent, const char *name) {
-    name_row *set = &names[front_name_hash(parent, name) % (NAMES / WAYS) * WAYS];
-    for (int way = 0; way < WAYS; way++)
-        if (set[way].parent == parent && strcmp(set[way].name, name) == 0) return &set[way];
+static named *set_of(const named_table *table, uint64_t parent, const char *name) {
+    return (named *)((uint8_t *)table->rows + hash_of(parent, name) % table->sets * SET_ROWS * table->row_bytes);
+}
+
+static named *next_of(const named_table *table, named *row) { return (named *)((uint8_t *)row + table->row_bytes); }
+
+void *front_named(const named_table *table, uint64_t parent, uint32_t uid, const char *name) {
+    named *row = set_of(table, parent, name);
+    for (int place = 0; place < SET_ROWS; place++, row = next_of(table, row))
+        if (row->parent == parent && row->uid == uid && strcmp(row->name, name) == 0) return row;
     return NULL;
 }
 
-static name_row *place_for_name(uint64_t parent, const char *name) {
-    name_row *found = name_of(parent, name);
+void *front_place_for(const named_table *table, uint64_t parent, uint32_t uid, const char *name) {
+    named *found = front_named(table, parent, uid, name);
     if (found) return found;
-    const uint64_t hash = front_name_hash(parent, name);
-    name_row *set = &names[hash % (NAMES / WAYS) * WAYS];
-    found = &set[mixed(hash ^ front.epoch) % WAYS];
-    for (int way = 0; way < WAYS; way++)
-        if (!holds(set[way].epoch, set[way].lasts)) found = &set[way];
+    named *row = set_of(table, parent, name);
+    found = (named *)((uint8_t *)row + mixed(front.epoch) % SET_ROWS * table->row_bytes);
+    for (int place = 0; place < SET_ROWS; place++, row = next_of(table, row))
+        if (!holds(row->epoch, row->lasts)) found = row;
+    memset(found, 0, table->row_bytes);
     found->parent = parent;
+    found->uid = uid;
     strcpy(found->name, name);
     return found;
 }
+
+static name_row *name_of(uint64_t parent, const char *name) { return front_named(&all_names, parent, 0, name); }
 
 /* A name that is no view, nothing staged and no part: `mount/names.py`. */
 static int is_plain(const char *name) { return name[0] != '.' && name[0] != '_' && strncmp(name, "part-", 5) != 0; }
@@ -147,10 +154,10 @@ void front_keep_answer(const asked *of, int32_t error, const uint8_t *content, s
     }
     if (of->opcode != FUSE_LOOKUP || !of->name[0]) return;
     if (error == 0 ? bytes != sizeof(struct fuse_entry_out) : error != -ENOENT) return;
-    name_row *row = place_for_name(of->nodeid, of->name);
+    name_row *row = front_place_for(&all_names, of->nodeid, 0, of->name);
     row->error = error;
-    row->epoch = front.epoch;
-    row->lasts = lasts && (!error || is_plain(of->name));
+    row->by.epoch = front.epoch;
+    row->by.lasts = lasts && (!error || is_plain(of->name));
     if (error) {
         if (how & JFS_KEEP_LACKS) place_for_node(of->nodeid)->lacks = front.epoch;
         return;
@@ -163,7 +170,7 @@ void front_keep_answer(const asked *of, int32_t error, const uint8_t *content, s
 void front_drop_name(uint64_t parent, const char *name) {
     name_row *row = name_of(parent, name);
     node_row *directory = node_of(parent);
-    if (row) row->epoch = 0;
+    if (row) row->by.epoch = 0;
     if (directory) directory->lacks = 0;
 }
 
@@ -172,7 +179,7 @@ void front_drop_one(uint64_t random) {
     const uint64_t hash = mixed(random);
     node_row *node = &nodes[hash % NODES];
     node->known = node->attributes = node->lacks = 0;
-    names[hash / NODES % NAMES].epoch = 0;
+    names[hash / NODES % NAMES].by.epoch = 0;
     handle_row *handle = handles[hash % HANDLES];
     if (!handle) return;
     drop_content(handle);
@@ -192,7 +199,7 @@ static int find_attributes(uint64_t nodeid, answer *found) {
 
 static int find_name(uint64_t parent, const char *name, answer *found) {
     const name_row *row = strlen(name) < NAME_MAX_BYTES ? name_of(parent, name) : NULL;
-    const int is_kept = row && holds(row->epoch, row->lasts);
+    const int is_kept = row && holds(row->by.epoch, row->by.lasts);
     if (is_kept && row->error == 0) {
         const node_row *node = node_of(row->entry.nodeid);
         if (!node || !holds(node->known, 1)) return front.counts.revoked++, 0;
@@ -208,8 +215,8 @@ static int find_name(uint64_t parent, const char *name, answer *found) {
         *found = (answer){.error = -ENOENT, .counter = &front.counts.missing};
         return 1;
     }
-    front.counts.unknown += !row || !row->epoch;
-    front.counts.revoked += row && row->epoch;
+    front.counts.unknown += !row || !row->by.epoch;
+    front.counts.revoked += row && row->by.epoch;
     return 0;
 }
 

@@ -109,6 +109,19 @@ static void test_answers_hold_until_something_is_revoked(void) {
     answer_of(unique);
 }
 
+/* Who waited goes on while another's request is the one that was read last. */
+static void test_nothing_is_kept_of_anothers_request(void) {
+    uint8_t request[512];
+    struct fuse_getattr_in nothing = {0};
+    const uint64_t unique = ask(FUSE_GETATTR, 7, &nothing, sizeof nothing);
+    CHECK(next(request) > 0);
+    jfs_front_revoke(JFS_REVOKE_STEP);
+    jfs_front_keep(JFS_KEEP_ANSWER);
+    CHECK(keep_for == 0);
+    reply(unique, -ENOENT, NULL, 0);
+    answer_of(unique);
+}
+
 static void test_lookups_are_counted(void) {
     uint8_t request[512];
     struct fuse_entry_out entry = {.nodeid = 9, .attr = {.ino = 9}};
@@ -715,6 +728,7 @@ static void test_want_of_memory(void) {
 int main(void) {
     begin(1);
     test_answers_hold_until_something_is_revoked();
+    test_nothing_is_kept_of_anothers_request();
     test_lookups_are_counted();
     test_plain_names_that_a_directory_lacks();
     test_nothing_overtakes_the_release_of_a_written_file();

@@ -63,11 +63,15 @@ def notes() -> list[dict[str, Any]]:
 def run(file: str, front: str, seed: int, most_s: float, *, is_first: bool) -> dict[str, Any] | None:
     """What pytest came to. None: it was stopped, and begins the next piece; who began this one has failed."""
     began = time.monotonic()
-    how = [*chosen_by(front), "--commands=exec", f"--hypothesis-seed={seed}"]
+    how = [*chosen_by(front), *([] if front else ["--commands=exec"]), f"--hypothesis-seed={seed}"]
     command = [sys.executable, "-m", "pytest", "-q", "-s", *how, file]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=most_s, check=False)
         tail, good = done.stdout.splitlines()[-1:], done.returncode in {0, NO_TESTS}
+        if not good:
+            told = NOTES.with_name(f"{file.replace('/', '.')}.{front or 'long'}.out")
+            told.write_text(done.stdout + done.stderr)
+            print(f"see {told}")
     except subprocess.TimeoutExpired:
         if not is_first:
             return None

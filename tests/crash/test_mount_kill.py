@@ -21,7 +21,7 @@ from tests.store.conftest import LittleStore
 
 __all__ = ["disk"]
 
-pytestmark = pytest.mark.mount
+pytestmark = [pytest.mark.mount, pytest.mark.usefixtures("front_as_told")]
 
 KILLS_QUICK, KILLS_LONG = 2, 200
 CUTS_QUICK, CUTS_LONG = 2, 100

@@ -15,7 +15,7 @@ from tests.kinds import first_is_quick
 from tests.mount.conftest import MountedFake, MountFake
 from tests.mounting import MountedStore, journalfs, mounted, mounted_for_writing
 
-pytestmark = pytest.mark.mount
+pytestmark = [pytest.mark.mount, pytest.mark.usefixtures("front_as_told")]
 
 PART = "orders/billing/part-0001-1-0000000001.jsonl"
 ROUNDS = 20

@@ -21,7 +21,7 @@ from tests.mounting import (
     mounted_for_writing,
 )
 
-pytestmark = pytest.mark.mount
+pytestmark = [pytest.mark.mount, pytest.mark.usefixtures("front_as_told")]
 
 CALLS = 400
 OPEN_MAX = 6

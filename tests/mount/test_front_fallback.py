@@ -15,7 +15,7 @@ from tests.mount.conftest import ROOT, end, started_after
 from tests.mounting import JOURNALFS, journalfs
 from tests.spark.test_mount_cluster import AS_NOBODY, NOBODY, needs_root
 
-pytestmark = pytest.mark.mount
+pytestmark = [pytest.mark.mount, pytest.mark.usefixtures("front_as_told")]
 
 PART = "orders/billing/part-0001-1-0000000001.jsonl"
 LOADED = "from journalfs_mount import front; front.load(); "

@@ -16,7 +16,7 @@ import pytest
 
 from tests.mounting import EVERY_DISK_IS_QUICK, Commands, MountedStore, journalfs, mounted_for_writing
 
-pytestmark = pytest.mark.mount
+pytestmark = [pytest.mark.mount, pytest.mark.usefixtures("front_as_told")]
 
 LINE = b"a line of some length\n"
 TAKEN = 40

@@ -21,7 +21,7 @@ from tests.tables.servers import Server
 
 __all__ = ["small_disk"]
 
-pytestmark = pytest.mark.mount
+pytestmark = [pytest.mark.mount, pytest.mark.usefixtures("front_as_told")]
 
 WRITERS = 8
 LINES = 25
