@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -83,6 +84,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     mark_long(items)
     yield
     slowest_first(items)
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: nothing of it has to be looked at when garbage is."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -14,8 +14,6 @@ from tests.tidy.identifiers import error_kinds
 
 DOCUMENT = (Path(__file__).resolve().parents[1] / "docs" / "reference" / "errors.md").read_text()
 
-KINDS = list(error_kinds().values())
-
 SAMPLES = [
     errors.SystemFailure.from_os(OSError(errno.EACCES, "Permission denied"), "/x", doing="read"),
     errors.NotAStore("/x", "no message store here", looked_for=("a", "b")),
@@ -36,9 +34,10 @@ SAMPLES = [
 
 def test_document_lists_every_error() -> None:
     listed = re.findall(r"^\| `([a-z-]+)` \| (\d+) \| (E[A-Z]+) \|", DOCUMENT, re.MULTILINE)
-    actual = [(kind.identifier, str(kind.exit_code), errno.errorcode[kind.errno]) for kind in KINDS]
+    kinds = error_kinds().values()
+    actual = [(kind.identifier, str(kind.exit_code), errno.errorcode[kind.errno]) for kind in kinds]
     assert sorted(listed) == sorted(actual)
-    assert len({identifier for identifier, _, _ in listed}) == len(KINDS)
+    assert len({identifier for identifier, _, _ in listed}) == len(kinds)
 
 
 def test_document_lists_every_exit_code() -> None:

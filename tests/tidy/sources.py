@@ -1,4 +1,4 @@
-"""The project's own source files, parsed once for all the checks of this folder."""
+"""The project's own source files, read and parsed once for all the checks of this folder."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ MADE_FILES = ("journalfs/engine/_native.c",)
 """Written by the build, not by us."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """A Python file. `name` is its path from the project's root, with `/`."""
 
     name: str
     text: str
-    tree: ast.Module
+
+    @functools.cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
 
     @property
     def is_product(self) -> bool:
@@ -39,8 +42,7 @@ def python_sources() -> tuple[Source, ...]:
     for folder in PYTHON_FOLDERS:
         for path in sorted((ROOT / folder).rglob("*")):
             if path.is_file() and _is_python(path):
-                text = path.read_text()
-                found.append(Source(path.relative_to(ROOT).as_posix(), text, ast.parse(text)))
+                found.append(Source(path.relative_to(ROOT).as_posix(), path.read_text()))
     return tuple(found)
 
 
