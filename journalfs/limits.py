@@ -281,11 +281,3 @@ many that are taken from it."""
 
 LAST_WORDS_BYTES_MAX: Final = 64 * 1024
 """What the end of a mount leaves to be told is a few sentences."""
-
-FOLDERS_AT_ONCE_MAX: Final = 512
-"""Page folders that are all looked at whenever a store is that this process writes. Of more, those that it
-changed are; all of them in pieces, now and then.
-"""
-
-NS_A_FOLDER: Final = 250_000
-"""From one look at very many page folders to the next, for each of them: 5 s where there are 20,000."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from array import array
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -28,7 +28,6 @@ from journalfs.engine.state import LiveState
 from journalfs.engine.state_batch import keep_aside
 from journalfs.engine.state_types import Operation, TransactionInfo
 from journalfs.engine.status import FileTorn
-from journalfs.engine.waiting import Slices
 from journalfs.errors import DecodeError
 from journalfs.format.page_folder import ADDRESS_FILE_NAME, INVALID_SUFFIX, ascii_only, format_page_name
 from journalfs.format.primitives import Reader
@@ -39,13 +38,13 @@ from journalfs.live.events import Events, LoopLag
 from journalfs.live.large_bodies import LargeBodies
 from journalfs.live.lost_bindings import LostBindings
 from journalfs.live.memory import ActingLimit, Totals
-from journalfs.live.missing import missing_directories, pages_taken_away
+from journalfs.live.missing import missing_directories
 from journalfs.live.part_numbers import PartNumbers
 from journalfs.live.undecided import undecided_damage, undecided_in
 from journalfs.message.envelope import decode_envelope
-from journalfs.pages.address import PagedAddress, PageSummary
+from journalfs.pages.address import PagedAddress
 from journalfs.pages.cursors import Cursors, Moved, SideRecord
-from journalfs.pages.folders import PageFile, PageFolder, PagingDirectory
+from journalfs.pages.folders import PageFolder, PagingDirectory
 from journalfs.records.files.kept_damage import kept_damage
 from journalfs.records.files.loader import JournalLoader
 
@@ -319,7 +318,10 @@ class Core:
     _side_key: tuple[int, int, int] = (-1, -1, -1)
     _folders_changed: bool = False
     """Page folders are otherwise than `refresh_pages` said last."""
-    _taken_away: list[tuple[PageFile, PageSummary | None]] = field(default_factory=list)
+    _some_unsure: bool = False
+    """Which address a page folder is of depends on more than its own name for it."""
+    _assigned: BindingsState | None = None
+    """What all folders were assigned to addresses by."""
     _duplicates: tuple[tuple[int, int], Mapping[str, int]] = ((-1, -1), {})
 
     lag: LoopLag = field(init=False)
@@ -424,17 +426,16 @@ class Core:
         self.bodies.measure(self.loader.state.measure())
         self.bodies.remeasure()
 
-    def refresh_pages(self, *, only_own: bool = False) -> bool:
+    def refresh_pages(self) -> bool:
         """Take over the paging directory and the positions in the journal. Returns whether anything changed
-        since the last call. `only_own`: of the folders those that this process changed.
+        since the last call.
         """
-        if only_own:
-            self._take_own_folders()
+        own = self.paging.look()
+        if own is None or (self._some_unsure and self._assigned is not self.bindings):
+            self._take_folders()
         else:
-            for _ in self._look_at_folders():
-                pass
+            self._take_own_folders(*own)
         changed, self._folders_changed = self._folders_changed, False
-        taken_away, self._taken_away = self._taken_away, []
         side_version = self.loader.state.counts().side_version
         side_key = (side_version, self.epoch, self.in_delivery.aside.version)
         if side_key != self._side_key:
@@ -443,18 +444,7 @@ class Core:
             for paged in self.pages.values():
                 paged.set_cursors(self.cursors, moved)
             changed = True
-        self.loaded.missing += tuple(pages_taken_away(self, taken_away))
         return changed
-
-    async def look_at_folders(self, slices: Slices) -> None:
-        """Look at all folders while others go on; `refresh_pages` says what came of it."""
-        for _ in self._look_at_folders():
-            await slices.pause()
-
-    def _last_read(self, page: PageFile) -> PageSummary | None:
-        """What was in a page that is gone."""
-        paged = next((one for one in self.pages.values() if one.path == page.path.parent), None)
-        return paged.summaries.get(page.number) if paged is not None else None
 
     def _take_cursors(self) -> Moved:
         """Take over what the journal says of pages; what of it is otherwise than before."""
@@ -473,34 +463,25 @@ class Core:
         self.cursors.take_prepared(self._prepared_cursors())
         return self.cursors.moved_from(before)
 
-    def _look_at_folders(self) -> Iterator[None]:
-        """One with each step; `_take_own_folders` may be called in between."""
-        yield from self.paging.look()
-        self._note_taken_away()
+    def _take_folders(self) -> None:
+        self._some_unsure, self._assigned = False, self.bindings
         second: list[Damage] = []
         addresses: set[str] = set()
-        names = self.paging.names()
-        for name in names:
-            yield
-            folder = self.paging.folder(name)
-            address = None if folder is None else self._address_of(folder, second)
-            if folder is None or address is None:
+        for folder in self.paging.seen():
+            address = self._address_of(folder, second)
+            if address is None:
                 continue
             if address in addresses:
                 second.append(self._second_folder(folder, address))
                 continue
             addresses.add(address)
             self._take_folder(address, folder)
-        came = set(self.paging.names()).difference(names)
         for address in self.pages.keys() - addresses:
-            if self.pages[address].path.name not in came:
-                del self.pages[address]
-                self._folders_changed = True
+            del self.pages[address]
+            self._folders_changed = True
         self.second_folders = second
 
-    def _take_own_folders(self) -> None:
-        folders, gone = self.paging.own_folders()
-        self._note_taken_away()
+    def _take_own_folders(self, folders: Sequence[PageFolder], gone: Set[Path]) -> None:
         for folder in folders:
             address = self._address_of(folder, [])
             known = None if address is None else self.pages.get(address)
@@ -509,11 +490,6 @@ class Core:
         for address in [one for one, paged in self.pages.items() if paged.path in gone] if gone else ():
             del self.pages[address]
             self._folders_changed = True
-
-    def _note_taken_away(self) -> None:
-        """While it is known what was in them."""
-        self._taken_away += [(page, self._last_read(page)) for page in self.paging.taken_away]
-        self.paging.taken_away.clear()
 
     def _take_folder(self, address: str, folder: PageFolder) -> None:
         paged = self.pages.get(address)
@@ -535,10 +511,12 @@ class Core:
         """
         written = folder.written_address
         if written is None:
+            self._some_unsure = True
             bound, sent_to = self._address_by_records(folder)
             return bound or sent_to
         if written in self.bindings.addresses:
             return written
+        self._some_unsure = True
         matching = self._ascii_only().get(written, ()) if "?" in written else ()
         if len(matching) == 1:
             return matching[0]

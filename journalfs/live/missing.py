@@ -5,7 +5,7 @@ directories.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -32,8 +32,6 @@ from journalfs.records.files.loader import JournalLoader, holds_prefix
 
 if TYPE_CHECKING:
     from journalfs.live.opened import OpenStore
-    from journalfs.pages.address import PageSummary
-    from journalfs.pages.folders import PageFile
 
 _ANY_ID: Final = 2**63 - 1
 """Above the id of any file."""
@@ -202,21 +200,17 @@ def _messages_by_file(state: LiveState) -> Counter[int]:
     return Counter(slot for slot, _ in found)
 
 
-class PageContent(Protocol):
-    """What was in a page when it was last read."""
+class KnownPage(Protocol):
+    """What was in a page when it was last read; the index keeps such a description."""
+
+    @property
+    def number(self) -> int: ...
 
     @property
     def records(self) -> int: ...
 
     @property
     def queues(self) -> Mapping[int, PageShare]: ...
-
-
-class KnownPage(PageContent, Protocol):
-    """The same with its number; the index keeps such a description."""
-
-    @property
-    def number(self) -> int: ...
 
 
 def missing_pages(core: OpenStore, folder: str, known: Sequence[KnownPage]) -> Iterator[Damage]:
@@ -227,29 +221,11 @@ def missing_pages(core: OpenStore, folder: str, known: Sequence[KnownPage]) -> I
     for page in known:
         path = directory / format_page_name(PageNumber(page.number))
         if not door.exists(path) and _waits(core, page.number, page):
-            yield _page_taken_away(core, path, page)
+            reason = f"taken away, with up to {page.records} messages that were in it when it was last read"
+            yield Damage(name_of(path, core.root), 0, 0, MISSING_FILE, reason)
 
 
-def pages_taken_away(
-    core: OpenStore, gone: Iterable[tuple[PageFile, PageSummary | None]]
-) -> Iterator[Damage]:
-    """Pages that somebody took away from this process, which alone removes any, each with what was in it when
-    it was last read; but for those that every queue is done with.
-    """
-    for page, summary in gone:
-        if summary is None or summary.stamp != page.stamp:
-            name = name_of(page.path, core.root)
-            yield Damage(name, 0, 0, MISSING_FILE, "taken away, with messages that had not been looked at")
-        elif _waits(core, page.number, summary):
-            yield _page_taken_away(core, page.path, summary)
-
-
-def _page_taken_away(core: OpenStore, path: Path, page: PageContent) -> Damage:
-    reason = f"taken away, with up to {page.records} messages that were in it when it was last read"
-    return Damage(name_of(path, core.root), 0, 0, MISSING_FILE, reason)
-
-
-def _waits(core: OpenStore, number: int, page: PageContent) -> bool:
+def _waits(core: OpenStore, number: int, page: KnownPage) -> bool:
     """Whether a queue that is bound has messages in a page."""
     return any(
         (queue, number) not in core.cursors.complete

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -78,18 +78,6 @@ class OwnPages:
     """How much there is to be read of those that it is writing."""
     changed: set[Path] = field(default_factory=set)
     """Folders in which pages came or went since they were listed, whatever their times say."""
-    removed: set[Path] = field(default_factory=set)
-    """Pages that it removed, or is about to, until they are seen to be gone."""
-
-    @contextmanager
-    def removing(self, pages: Set[Path]) -> Iterator[None]:
-        """They go within this, unless it fails with OSError."""
-        self.removed |= pages
-        try:
-            yield
-        except OSError:
-            self.removed -= pages
-            raise
 
 
 @dataclass(slots=True)
@@ -99,52 +87,41 @@ class PagingDirectory:
     path: Path
     relative_to: Path
     own: OwnPages = field(default_factory=OwnPages)
-    taken_away: list[PageFile] = field(default_factory=list)
-    """Pages with something in them that are gone, though nobody but this process removes any. Whoever looks
-    at them clears it.
-    """
+    _looked: bool = False
+    """All of them were looked at."""
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _refused: list[Refused] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        """How many folders there were in the last look."""
-        return len(self._seen)
 
     def folders(self) -> list[PageFolder]:
         """The folders with pages or an address, by name. A missing directory holds none, but if it was there
         before, what it held then; what cannot be read is among the problems.
         """
-        for _ in self.look():
-            pass
-        return [folder for folder in map(self.folder, self.names()) if folder is not None]
+        self.look()
+        return self.seen()
 
-    def names(self) -> list[str]:
-        """Of the folders that were there in the last look."""
-        return list(self._seen)
+    def seen(self) -> list[PageFolder]:
+        """The same, as they were in the last look."""
+        return [seen.folder for _, seen in sorted(self._seen.items()) if _counts(seen.folder)]
 
-    def folder(self, name: str) -> PageFolder | None:
-        """As it was in the last look; `None`: there is none, or nothing in it."""
-        seen = self._seen.get(name)
-        return seen.folder if seen is not None and _counts(seen.folder) else None
-
-    def look(self) -> Iterator[None]:
-        """Look at all folders, one with each step; `own_folders` may be asked in between."""
+    def look(self) -> tuple[list[PageFolder], set[Path]] | None:
+        """Look at all folders. Where nobody but this process changes them, from the second time on at those
+        that it changed: these as they are now, and those of them that are gone.
+        """
+        if self.own.alone and self._looked:
+            return self._own_folders()
         refused: list[Refused] = []
         names = self._names(refused)
         if names is not None:
-            yield from self._looked_at(names, refused)
-        self._refused = refused
+            self._seen = self._looked_at(names, refused)
+        self._refused, self._looked = refused, names is not None
+        return None
 
-    def own_folders(self) -> tuple[list[PageFolder], set[Path]]:
-        """The folders that this process changed since they were looked at, as they are now, and those of
-        them that are gone.
-        """
+    def _own_folders(self) -> tuple[list[PageFolder], set[Path]]:
         own = self.own
-        pages = {page.parent for page in (*own.durable_bytes, *own.removed)}
-        changed = sorted(path for path in own.changed | pages if path.parent == self.path)
+        changed = sorted(own.changed | {page.parent for page in own.durable_bytes})
         there: list[PageFolder] = []
         gone: set[Path] = set()
-        with door.folder(self.path) as held:
+        with suppress(FileNotFoundError), door.folder(self.path) as held:
             for path in changed:
                 try:
                     mtime_ns = door.status_in(held, path.name).st_mtime_ns
@@ -153,10 +130,9 @@ class PagingDirectory:
                 except FileNotFoundError:
                     gone.add(path)
                     own.changed.discard(path)
-                    if path.name in self._seen:
-                        self._note_gone(self._seen.pop(path.name).folder.pages)
+                    self._seen.pop(path.name, None)
                 except OSError as error:
-                    refuse_shortage(error, path)  # whoever looks at all of them says why
+                    refuse_shortage(error, path)  # whoever opens it says why
         return [folder for folder in there if _counts(folder)], gone
 
     def _names(self, refused: list[Refused]) -> list[str] | None:
@@ -170,36 +146,22 @@ class PagingDirectory:
             refused.append(_refusal(self.path, error))
             return []
 
-    def _looked_at(self, names: Sequence[str], refused: list[Refused]) -> Iterator[None]:
-        before, found = dict(self._seen), set[str]()
+    def _looked_at(self, names: Sequence[str], refused: list[Refused]) -> dict[str, _Seen]:
+        found: dict[str, _Seen] = {}
         with door.folder(self.path) as held:
             for name in names:
-                yield
                 try:
                     status = door.status_in(held, name)
                     if stat.S_ISLNK(status.st_mode):
                         raise door.refused(self.path / name, status.st_mode)
                     if stat.S_ISDIR(status.st_mode):
-                        self._seen[name] = self._look(held, name, status.st_mtime_ns)
-                        found.add(name)
+                        found[name] = self._look(held, name, status.st_mtime_ns)
                 except FileNotFoundError:
                     continue  # deleted meanwhile
                 except OSError as error:
                     refuse_shortage(error, self.path / name)
                     refused.append(_refusal(self.path / name, error))
-        unread = {one.path.name for one in refused}
-        for name in before.keys() - found:
-            if self._seen.get(name) is before[name]:
-                del self._seen[name]
-                if name not in unread:
-                    self._note_gone(before[name].folder.pages)
-        self._seen = dict(sorted(self._seen.items()))
-
-    def _note_gone(self, pages: Sequence[PageFile]) -> None:
-        if self.own.alone:
-            others = (page for page in pages if page.path not in self.own.removed)
-            self.taken_away += [page for page in others if page.stamp.size_bytes]
-            self.own.removed.difference_update(page.path for page in pages)
+        return found
 
     def problems(self) -> Iterator[Damage]:
         """What could not be read in the last look, and what was wrong with the folders that hold pages."""
@@ -224,9 +186,6 @@ class PagingDirectory:
         refused: list[Refused] = []
         set_aside: set[PageNumber] = set()
         found = dict(_pages(path, known, refused, set_aside))
-        if seen is not None:
-            there = found.keys() | {one.path.name for one in refused}
-            self._note_gone([page for page in seen.folder.pages if page.path.name not in there])
         being_written = {page.name for page in self.own.durable_bytes if page.parent == path}
         for name in being_written & found.keys():
             found[name] = self._durable(found[name])

@@ -184,7 +184,8 @@ class PageWriter:
         if self._file is not None:
             self._file.close()
             self._file = None
-        self._durable_bytes.pop(self._path(self._written.number), None)
+        if self._durable_bytes.pop(self._path(self._written.number), None) is not None:
+            self._own.changed.add(self.folder)
 
     # ---- inside ----
 

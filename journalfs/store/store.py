@@ -539,16 +539,13 @@ class JournalStore:
         bodies_changed = core.bodies.changed or not core.measured
         if bodies_changed or result is not PollResult.UNCHANGED:
             core.measure()
-        pages_changed = self._refresh_pages() or bodies_changed
+        pages_changed = self.core.refresh_pages() or bodies_changed
         if not (bindings_changed or pages_changed or result is not PollResult.UNCHANGED or self._tails):
             return
         if core.lost.look() or bindings_changed:
             self._take_bindings()
         self._seal(self._tails.due(self._queues))
         core.changes.ring()
-
-    def _refresh_pages(self) -> bool:
-        return self.core.refresh_pages()
 
     def _look_at_bindings(self) -> bool:
         core = self.core

@@ -322,8 +322,7 @@ class PageCleanup:
             self.paging.pages.remove(path, instead=instead)
 
         try:
-            with self.core.paging.own.removing({path}):
-                await offload(remove)
+            await offload(remove)
         except OSError as error:
             raise SystemFailure.from_os(error, path, doing="delete a page") from error
 
@@ -455,8 +454,9 @@ class PageCleanup:
 
         pages = {page.path for page in paged.files.values()}
         try:
-            with self.core.paging.own.removing(pages):
-                await offload(remove)
+            await offload(remove)
         except OSError as error:
             raise SystemFailure.from_os(error, paged.path, doing="remove the page folder") from error
+        finally:
+            self.core.paging.own.changed.add(paged.path)
         self.paging.current()

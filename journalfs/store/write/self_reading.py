@@ -15,10 +15,10 @@ from journalfs import door
 from journalfs.change.journals import Journals
 from journalfs.damage import Damage
 from journalfs.engine.links import CUT_SHORT, TAKEN_AWAY
-from journalfs.engine.waiting import Slices, Turn, unbroken
+from journalfs.engine.waiting import Turn, unbroken
 from journalfs.errors import JournalfsError, OutOfResources, StoreAway
 from journalfs.ids import FileId
-from journalfs.limits import CATCH_UP_BYTES_MIN, FOLDERS_AT_ONCE_MAX, NS_A_FOLDER
+from journalfs.limits import CATCH_UP_BYTES_MIN
 from journalfs.live.core import Core
 from journalfs.live.missing import taken_away
 from journalfs.records.files.loader import JournalLoader, PollResult
@@ -52,8 +52,6 @@ class SelfReadingStore(JournalStore):
         self._failure_told: Exception | None = None
         self._advanced_to = Position(0)
         """What was taken over of what is durable."""
-        self._folders_due_ns = 0
-        self._looked_at_all = False
         journals.messages.pool.held = core.is_rendered
         journals.messages.before_emptying = self._let_files_go
         journals.bindings.before_emptying = self._let_bindings_go
@@ -246,31 +244,10 @@ class SelfReadingStore(JournalStore):
         return result
 
     def _follow_pages(self) -> bool:
-        """Whether something of pages is otherwise than before. Where one is gone, what would be published
-        could take the place of what the journal says of it: nothing more is written.
-        """
-        if not (self.core.pages or self._addresses_paging() or self._looked_at_all):
-            return False
-        self._looked_at_all = False
-        known = len(self.core.loaded.missing)
-        changed = self._refresh_pages()
-        for one in self.core.loaded.missing[known:]:
-            self.journals.messages.committer.give_up(one.file, FileNotFoundError(errno.ENOENT, TAKEN_AWAY))
-            self._tell_failure()
-        return changed
+        """Whether something of pages is otherwise than before."""
+        return bool(self.core.pages or self._addresses_paging()) and self.core.refresh_pages()
 
     # -- looking ---------------------------------------------------------------------------------------------
-
-    def _refresh_pages(self) -> bool:
-        return self.core.refresh_pages(only_own=len(self.core.paging) > FOLDERS_AT_ONCE_MAX)
-
-    async def look_at_folders(self) -> None:
-        """Look now and then at very many page folders, which is not done at each look."""
-        folders, now_ns = len(self.core.paging), self.core.clock.monotonic_ns()
-        if folders > FOLDERS_AT_ONCE_MAX and now_ns >= self._folders_due_ns:
-            await self.core.look_at_folders(Slices())
-            self._looked_at_all = True
-            self._folders_due_ns = now_ns + folders * NS_A_FOLDER
 
     async def look(self) -> None:
         # One after the other: a journal read anew must not be put in place of one that was read later.

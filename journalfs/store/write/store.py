@@ -712,7 +712,6 @@ class WritingStore(SelfReadingStore):
     async def follow(self) -> None:
         while True:
             try:
-                await self.look_at_folders()
                 await self.look()
                 while self.core.loaded.state.settle(SETTLED_OPERATIONS):
                     await trio.lowlevel.checkpoint()

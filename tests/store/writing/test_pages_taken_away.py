@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import shutil
 import struct
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from journalfs.errors import ReadOnlyStore
-from journalfs.limits import FOLDERS_AT_ONCE_MAX
-from journalfs.store.write import self_reading
 from journalfs.store.write.store import WritingStore
 from tests.store.appending import ADD
 from tests.store.conftest import QUEUE_A, QUEUE_B
 from tests.store.test_pages import CURSOR_ACK, small, write_page
 from tests.store.writing.conftest import Writable, lines_of
-from tests.store.writing.test_taken_away import gone
 
 BOTH = (QUEUE_A, QUEUE_B)
 
@@ -36,63 +30,18 @@ def counts(store: WritingStore) -> tuple[int, int]:
     return len(lines_of(store, "work.a")), len(lines_of(store, "work.b"))
 
 
-def page_taken(paging: Path) -> list[Path]:
-    page = paging / "some-folder/000000002.page"
-    page.rename(paging.parent / page.name)
-    return [page]
-
-
-def folder_taken(paging: Path) -> list[Path]:
-    folder = paging / "some-folder"
-    pages = sorted(folder.glob("*.page"))
-    folder.rename(paging.parent / folder.name)
-    return pages
-
-
-def file_instead(paging: Path) -> list[Path]:
-    pages = folder_taken(paging)
-    (paging / "some-folder").touch()
-    return pages
-
-
-def put_back(pages: list[Path], root: Path) -> None:
-    folder = pages[0].parent
-    if folder.is_file():
-        folder.unlink()
-    if folder.exists():
-        for page in pages:
-            (root / page.name).rename(page)
-    else:
-        (root / folder.name).rename(folder)
-
-
-@pytest.mark.rule("S-49", "S-284")
-@pytest.mark.parametrize("at_once", [FOLDERS_AT_ONCE_MAX, 0])
-@pytest.mark.parametrize("take", [page_taken, folder_taken, file_instead])
-async def test_nothing_is_written_once_pages_are_gone(
-    paging: Writable, take: Callable[[Path], list[Path]], at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(self_reading, "FOLDERS_AT_ONCE_MAX", at_once)
-    monkeypatch.setattr(self_reading, "NS_A_FOLDER", 0)
-    root = paging.root
+@pytest.mark.rule("S-284")
+async def test_only_folders_that_are_written_are_looked_at(paging: Writable) -> None:
     async with paging.open(index=True) as store:
-        publisher = store.publisher("work", "work.a", "in")
-        await publisher.write(b"published\n")
-        assert counts(store) == (7, 6)
-        taken = take(root / "paging")
-        await store.look_at_folders()
+        assert counts(store) == (6, 6)
+        shutil.copytree(paging.root / "paging/some-folder", paging.root / "paging/z-folder")
         await store.look()
-        assert gone(store) == [str(page.relative_to(root)) for page in taken]
-        assert counts(store) == (5, 4) if len(taken) == 1 else (0, 0)
-        assert any("taken away" in str(event) for event in store.core.events)
-        with pytest.raises(ReadOnlyStore, match="taken away"):
-            await publisher.write(b"refused\n")
-    async with paging.open(index=True) as store:
-        assert gone(store) == [str(page.relative_to(root)) for page in taken]
-    put_back(taken, root)
-    async with paging.open(index=True) as store:
-        assert not store.core.damage()
+        await store.publisher("work", "work.a", "in").write(b"published\n")
         assert counts(store) == (7, 6)
+        assert not store.core.second_folders
+    async with paging.open(index=True) as store:
+        assert counts(store) == (7, 6)
+        assert store.core.second_folders
 
 
 @pytest.mark.rule("S-44")
