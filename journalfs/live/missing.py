@@ -22,22 +22,21 @@ from journalfs.format.journal_file import CONTROL_FILE_NAME, number_of
 from journalfs.format.page_folder import format_page_name
 from journalfs.format.record_bodies import PAGE_BEGINNING
 from journalfs.format.record_types import MessageType
-from journalfs.ids import PageNumber, QueueId
+from journalfs.ids import PageNumber, QueueId, rid_of
 from journalfs.limits import JOURNAL_HEADER_BYTES
 from journalfs.live.bindings import read_bindings
 from journalfs.records.files.anomalies import MISSING_RECORDS
 from journalfs.records.files.directory import JournalFile, read_directory
 from journalfs.records.files.file_gaps import DeletedFiles, Range, missing_ids, told
+from journalfs.records.files.hidden import DOUBTFUL_HEADER, POOL_FILES
 from journalfs.records.files.loader import JournalLoader, holds_prefix
+from journalfs.showing import shown
 
 if TYPE_CHECKING:
     from journalfs.live.opened import OpenStore
 
 _ANY_ID: Final = 2**63 - 1
 """Above the id of any file."""
-
-_POOL_FILES: Final = 10
-"""A broker keeps so many files, unless it is told otherwise, before it deletes any."""
 
 _ABOUT_PAGES: Final[Mapping[MessageType, Callable[[Operation], bool]]] = {
     MessageType.ACKNOWLEDGE_CURSOR: lambda record: record.c != PAGE_BEGINNING,
@@ -77,9 +76,9 @@ def lost_since(
     loader: JournalLoader, known: Sequence[KnownFile], state: LiveState, *, trusted: bool = False
 ) -> list[Damage]:
     """What is gone of the files that were `known` and that `state` was made from: files taken away with live
-    messages in them, and records at the ends of files. Nothing where the rest is not as it was: a broker that
-    frees a file has written to others since, or replaced them by compacted ones. `trusted`: a file with the
-    time and size that it had holds what it held.
+    messages in them, files whose header names another id now, and records at the ends of files. Nothing
+    where the rest is not as it was: a broker that frees a file has written to others since, or replaced them
+    by compacted ones. `trusted`: a file with the time and size that it had holds what it held.
     """
     directory = loader.directory
     if not door.is_folder(directory) or door.exists(directory / CONTROL_FILE_NAME):
@@ -88,7 +87,8 @@ def lost_since(
     listed: dict[int, JournalFile] = {file.file_id: file for file in listing.files}
     used = set(state.used_files(max((file.slot for file in known), default=-1) + 1))
     gone = [file for file in known if file.file_id not in listed and file.records and file.slot in used]
-    before = {file.file_id for file in known}
+    others = _with_other_ids(gone, known, listing.files)
+    before = {file.file_id for file in known} | {file.file_id for file in others.values()}
     if any(_is_written(file) for file_id, file in listed.items() if file_id not in before):
         return []
     rest = [file for file in known if file.file_id in listed]
@@ -104,7 +104,7 @@ def lost_since(
     messages = _messages_by_file(state) if gone else Counter()
     cut = [file for file in rest if file.slot in cut_at]
     found = [_cut(loader, file, listed[file.file_id], cut_at[file.slot]) for file in cut]
-    return [*found, *(_taken_away(loader, file.name, messages[file.slot]) for file in gone)]
+    return [*found, *(_gone(loader, file, messages[file.slot], others.get(file.slot)) for file in gone)]
 
 
 def missing_file_ids(layout: StoreLayout) -> list[str]:
@@ -124,7 +124,7 @@ def missing_ranges(layout: StoreLayout) -> list[Range]:
     others = [(number, _ANY_ID) for number in named.difference([0, *(one for one, _ in files)])]
     pool_files = int(layout.value_in_force("journal-pool-files") or 0)
     if layout.config is None and pool_files < 0:
-        pool_files = _POOL_FILES
+        pool_files = POOL_FILES
     deleted = DeletedFiles(layout.root, name_of(directory, layout.root)).ranges()
     return missing_ids(files, pool_files, [*deleted, *others])
 
@@ -139,6 +139,16 @@ def taken_away(loader: JournalLoader, names: Collection[str]) -> list[Damage]:
     ]
 
 
+def _with_other_ids(
+    gone: Sequence[KnownFile], known: Sequence[KnownFile], files: Sequence[JournalFile]
+) -> dict[int, JournalFile]:
+    """By slot, files that are there with all that was read of them, under an id that none had before."""
+    ids = {file.file_id for file in known}
+    by_name = {shown(file.name): file for file in files if file.file_id not in ids}
+    there = {file.slot: (file, by_name[file.name]) for file in gone if file.name in by_name}
+    return {slot: file for slot, (was, file) in there.items() if _same_records(was, file)}
+
+
 def _is_written(file: JournalFile) -> bool:
     """Whether there are records in a file: one that is kept ready has none."""
     try:
@@ -146,6 +156,18 @@ def _is_written(file: JournalFile) -> bool:
             return scan_journal(mapped, rid=file.rid, version=file.version).count > 0
     except OSError:
         return True
+
+
+def _same_records(known: KnownFile, file: JournalFile) -> bool:
+    """Whether a file has the records that it had, and no others: none of its new id, none behind them."""
+    try:
+        if not holds_prefix(file, known.position, known.prefix_crc):
+            return False
+        with MappedFile(file.path) as mapped:
+            earlier = scan_journal(mapped, rid=rid_of(known.file_id), version=2, start=known.position)
+        return not earlier.count and not _is_written(file)
+    except OSError:
+        return False
 
 
 def _cut_at(known: KnownFile, listed: Mapping[int, JournalFile], rest: Sequence[KnownFile]) -> int | None:
@@ -171,6 +193,17 @@ def _cut(loader: JournalLoader, known: KnownFile, file: JournalFile, end: int) -
     reason = f"records that were here, up to {known.position}, when it was last read, are gone"
     name = name_of(file.path, loader.relative_to)
     return Damage(name, end, known.position - end, MISSING_RECORDS, reason)
+
+
+def _gone(loader: JournalLoader, known: KnownFile, messages: int, other: JournalFile | None) -> Damage:
+    if other is None:
+        return _taken_away(loader, known.name, messages)
+    name = name_of(loader.directory / known.name, loader.relative_to)
+    reason = (
+        f"file id {known.file_id} when it was last read, and {other.file_id} now, as if it was used again, "
+        f"with {messages} messages in it that nothing says are gone: not shown"
+    )
+    return Damage(name, 0, known.position, DOUBTFUL_HEADER, reason)
 
 
 def _taken_away(loader: JournalLoader, name: str, messages: int) -> Damage:

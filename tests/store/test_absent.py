@@ -80,6 +80,26 @@ def test_check_lists_what_an_index_knows_to_be_gone(little_store: LittleStore) -
     assert path.read_bytes() == index
 
 
+@pytest.mark.rule("S-49")
+def test_a_header_changed_between_two_mounts(little_store: LittleStore) -> None:
+    """So many files might have been deleted that only the index knows that it was not used again."""
+    little_store.journal.send(1000, QUEUE_A)
+    second = JournalAppender.create(little_store.root / "journal/activemq-data-21.amq", 21)
+    second.send(1001, QUEUE_A)
+    little_store.open().close()
+    with changed(little_store.journal.path, 8, (30).to_bytes(8)):
+        assert kinds(little_store.open(index=False)) == []
+        for _ in range(3):
+            store = little_store.open()
+            assert kinds(store) == [("journal/activemq-data-1.amq", "doubtful-header")]
+            assert "1 messages" in store.core.damage()[0].reason
+            store.close()
+    store = little_store.open()
+    assert kinds(store) == []
+    assert sum(len(queue) for queue in store.queues()) == 2
+    store.close()
+
+
 @pytest.mark.rule("S-45")
 def test_a_file_used_again_since_is_no_damage(little_store: LittleStore) -> None:
     little_store.journal.send(1000, QUEUE_A)
