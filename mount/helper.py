@@ -13,39 +13,34 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from journalfs.errors import (
-    EXIT_MOUNT_FAILED,
-    EXIT_OK,
-    EXIT_SYSTEM,
-    EXIT_WRONG_CALL,
-    JournalfsError,
-    WrongCall,
-)
+from journalfs import errors
 from journalfs.showing import printable
 from journalfs_mount.launch import Start, exit_code, start
 from journalfs_mount.opening import open_for_mount
 from journalfs_mount.options import MountOptions, parse_options
 
-_MOUNT_CODES = frozenset({EXIT_OK, EXIT_WRONG_CALL, EXIT_SYSTEM, EXIT_MOUNT_FAILED})
+_MOUNT_CODES = frozenset(
+    {errors.EXIT_OK, errors.EXIT_WRONG_CALL, errors.EXIT_SYSTEM, errors.EXIT_MOUNT_FAILED}
+)
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise WrongCall(message)
+        raise errors.WrongCall(message)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Entry point."""
     try:
         code = _mount(helper_parser().parse_args(arguments))
-    except JournalfsError as error:
+    except errors.JournalfsError as error:
         print(f"mount.journalfs: {printable(str(error))}", file=sys.stderr)
         # Codes of our own mean other things to mount(8): 4 would be "internal error", 8 "interrupted".
         code = exit_code(error)
-        code = code if code in _MOUNT_CODES else EXIT_MOUNT_FAILED
+        code = code if code in _MOUNT_CODES else errors.EXIT_MOUNT_FAILED
     except OSError as error:
         print(f"mount.journalfs: {printable(str(error))}", file=sys.stderr)
-        code = EXIT_SYSTEM
+        code = errors.EXIT_SYSTEM
     sys.exit(code)
 
 
@@ -75,7 +70,7 @@ def _mount(called: argparse.Namespace) -> int:
         open_store=partial(open_for_mount, store, options),
     )
     if called.fake:
-        return EXIT_OK
+        return errors.EXIT_OK
     code = start(request)
     if called.verbose:
         print(f"{store} is mounted on {called.mountpoint}")

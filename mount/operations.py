@@ -48,14 +48,7 @@ from journalfs_mount.hot_writes import HotWrites, MadeFile
 from journalfs_mount.inodes import NodeTable
 from journalfs_mount.interruptions import CALLING
 from journalfs_mount.limits import HANDLES_MAX, NAME_BYTES_MAX
-from journalfs_mount.nodes.base import (
-    Directory,
-    EmptyDirectory,
-    MountContext,
-    Node,
-    OpenedDirectory,
-    OpenedFile,
-)
+from journalfs_mount.nodes import base
 from journalfs_mount.nodes.message import MessageFile
 from journalfs_mount.nodes.mounted import RootDirectory
 from journalfs_mount.nodes.part import PartFile
@@ -96,7 +89,7 @@ class Operations(pyfuse3.Operations):
     supports_dot_lookup = False
     enable_writeback_cache = False
 
-    def __init__(self, context: MountContext, ready: Callable[[], None]) -> None:
+    def __init__(self, context: base.MountContext, ready: Callable[[], None]) -> None:
         """`ready` is called once, when the kernel begins to send requests."""
         super().__init__()
         self._context = context
@@ -112,8 +105,8 @@ class Operations(pyfuse3.Operations):
         self.begun = 0
         """Requests for which a handler was called."""
         self._latest: tuple[str, tuple[object, ...]] = ("init", (None,))
-        self._files: HandleTable[OpenedFile] = HandleTable(files_max(), context.shares)
-        self._directories: HandleTable[OpenedDirectory] = HandleTable(HANDLES_MAX, context.shares)
+        self._files: HandleTable[base.OpenedFile] = HandleTable(files_max(), context.shares)
+        self._directories: HandleTable[base.OpenedDirectory] = HandleTable(HANDLES_MAX, context.shares)
         self._polled: set[Stream] = set()
         self._polling = trio.Event()
         """Somebody polls."""
@@ -195,9 +188,9 @@ class Operations(pyfuse3.Operations):
                 if opened is not None:
                     opened.source.close()
 
-    def _done_with(self, opened: OpenedFile) -> None:
+    def _done_with(self, opened: base.OpenedFile) -> None:
         """Something is done with an open file: all but plain reading may change what others see."""
-        if type(opened) is not OpenedFile:
+        if type(opened) is not base.OpenedFile:
             self._changes()
 
     def latest_request(self) -> str:
@@ -240,7 +233,7 @@ class Operations(pyfuse3.Operations):
         parent = await self._settled(parent_inode, ctx.pid)
         if parent.opens:
             await parent.open_up()
-        if isinstance(parent, Directory) and parent.takes_long_names:
+        if isinstance(parent, base.Directory) and parent.takes_long_names:
             await self._long(partial(parent.look_ahead, name), ctx.pid)
         try:
             node = parent.child(name)
@@ -255,7 +248,7 @@ class Operations(pyfuse3.Operations):
                 if error.errno == errno.ENOENT:
                     self._keep_missing(parent)
                 raise
-            assert isinstance(parent, Directory)
+            assert isinstance(parent, base.Directory)
             return self._entry(parent.given_directory(name) if is_directory else parent.given(name))
 
     @guarded
@@ -292,7 +285,7 @@ class Operations(pyfuse3.Operations):
         """
         if mode & os.W_OK:
             raise refuse(errno.EROFS)
-        return not mode & os.X_OK or isinstance(self._node(inode), Directory)
+        return not mode & os.X_OK or isinstance(self._node(inode), base.Directory)
 
     @guarded
     async def statfs(self, ctx: RequestContext) -> StatvfsData:
@@ -315,9 +308,9 @@ class Operations(pyfuse3.Operations):
         node = await self._settled(inode, ctx.pid)
         if node.opens:
             await node.open_up()
-        if isinstance(node, Directory) and node.lists_ahead:
+        if isinstance(node, base.Directory) and node.lists_ahead:
             await self._long(node.list_ahead, ctx.pid)
-        return FileHandleT(self._directories.add(OpenedDirectory(node), ctx.uid))
+        return FileHandleT(self._directories.add(base.OpenedDirectory(node), ctx.uid))
 
     @guarded
     async def readdir(self, fh: FileHandleT, start_id: int, token: ReaddirToken) -> None:
@@ -353,7 +346,7 @@ class Operations(pyfuse3.Operations):
             opened = node.open_to_write(flags)
         return await self._handle(opened, ctx)
 
-    def _stream(self, node: StreamFile, flags: int, ctx: RequestContext) -> OpenedFile:
+    def _stream(self, node: StreamFile, flags: int, ctx: RequestContext) -> base.OpenedFile:
         """An open stream, which is of its user's share until it is released."""
         shares = self._context.shares
         shares.take(Share.STREAMS, ctx.uid)
@@ -401,7 +394,9 @@ class Operations(pyfuse3.Operations):
         opened.read_to = off + len(content)
         return content
 
-    async def _read_window(self, front: Front, opened: OpenedFile, fh: int, off: int, size: int) -> Bytes:
+    async def _read_window(
+        self, front: Front, opened: base.OpenedFile, fh: int, off: int, size: int
+    ) -> Bytes:
         """Who reads a part in small steps will ask for what comes next, too."""
         window = memoryview(await opened.read(off, WINDOW_BYTES))
         front.content(fh, off, window, ends=off + len(window) >= opened.source.size_bytes)
@@ -510,7 +505,7 @@ class Operations(pyfuse3.Operations):
         self._serve(ctx.uid)
         REMOVER.set(process_group_of(ctx.pid))
         async with self._named(parent_inode, name) as node:
-            if isinstance(node, Directory):
+            if isinstance(node, base.Directory):
                 raise refuse(errno.EISDIR)
             await self._done(node, node.remove, ctx)
 
@@ -518,7 +513,7 @@ class Operations(pyfuse3.Operations):
     async def rmdir(self, parent_inode: InodeT, name: FileNameT, ctx: RequestContext) -> None:
         self._serve(ctx.uid)
         async with self._named(parent_inode, name) as node:
-            if not isinstance(node, Directory):
+            if not isinstance(node, base.Directory):
                 raise refuse(errno.ENOTDIR)
             await node.remove_directory()
             self._retire(node)
@@ -538,7 +533,7 @@ class Operations(pyfuse3.Operations):
         self._serve(ctx.uid)
         target = await self._directory(parent_inode_new, name_new)
         async with self._named(parent_inode_old, name_old) as node:
-            is_directory = isinstance(node, Directory)
+            is_directory = isinstance(node, base.Directory)
             if flags & ~pyfuse3.RENAME_NOREPLACE:
                 raise Refused(errno.EINVAL, "names cannot be exchanged")
             if flags & pyfuse3.RENAME_NOREPLACE and self._exists(target, name_new):
@@ -552,16 +547,16 @@ class Operations(pyfuse3.Operations):
                 self._fault = fault if flags else ()
                 raise Refused(error.errno, str(error), told=told) from None
         found = target.look(name_new)
-        if isinstance(node, Directory) and found is not node:
+        if isinstance(node, base.Directory) and found is not node:
             self._retire(node)
         if found is not None:
             self._context.nodes.drop_unused(found)
         elif flags and name_old == name_new:
             self._given.put((parent_inode_new, name_new), is_directory)
 
-    def _retire(self, node: Directory) -> None:
+    def _retire(self, node: base.Directory) -> None:
         """It is there no more, but somebody may stand in it."""
-        left = EmptyDirectory(self._context, node.parent_inode, node.path())
+        left = base.EmptyDirectory(self._context, node.parent_inode, node.path())
         self._context.nodes.retire(node, left)
 
     @guarded
@@ -660,24 +655,24 @@ class Operations(pyfuse3.Operations):
         if not self._context.options.xattr:
             raise refuse(errno.ENOSYS)
 
-    def _entry(self, node: Node) -> EntryAttributes:
+    def _entry(self, node: base.Node) -> EntryAttributes:
         """What the kernel is told of a node that it gets to know, or knows once more."""
         entry = node.attributes()
         node.lookups += 1
         return entry
 
-    def _kept(self, node: Node, entry: EntryAttributes) -> EntryAttributes:
+    def _kept(self, node: base.Node, entry: EntryAttributes) -> EntryAttributes:
         """What is said of a node, to be said again without asking."""
         if self.front is not None and node.steady and node.selection is None:
             self.front.keep(lasts=node.lasting)
         return entry
 
-    def _keep_missing(self, parent: Node) -> None:
+    def _keep_missing(self, parent: base.Node) -> None:
         if self.front is not None and parent.steady:
             lacks = isinstance(parent, QueueDirectory) and not self._given and parent.lacks_plain_names()
             self.front.keep(lacks=lacks, lasts=parent.lasting or isinstance(parent, QueueDirectory))
 
-    async def _known(self, node: Node, thread: int) -> None:
+    async def _known(self, node: base.Node, thread: int) -> None:
         """Find out what takes long of a node, which nobody takes for unused meanwhile."""
         node.lookups += 1
         try:
@@ -690,7 +685,7 @@ class Operations(pyfuse3.Operations):
             raise
         node.lookups -= 1
 
-    async def _found(self, node: Node, thread: int) -> None:
+    async def _found(self, node: base.Node, thread: int) -> None:
         """Find out what a node of a selection shows messages of, as long as its caller waits for that."""
         if node.selection is not None and not node.selection.is_found():
             await self._long(node.selection.find_out, thread)
@@ -704,7 +699,7 @@ class Operations(pyfuse3.Operations):
         else:
             await work()
 
-    async def _handle(self, opened: OpenedFile, ctx: RequestContext) -> FileInfo:
+    async def _handle(self, opened: base.OpenedFile, ctx: RequestContext) -> FileInfo:
         opened.opened_by(ctx.pid)
         if not self._files.has_room(ctx.uid):
             self._changes()  # what the front keeps open for others counts as well
@@ -718,7 +713,7 @@ class Operations(pyfuse3.Operations):
             opened.warm()
         return FileInfo(fh=FileHandleT(handle), direct_io=opened.direct_io, keep_cache=opened.keep_cache)
 
-    async def _settled(self, inode: int, thread: int = 0) -> Node:
+    async def _settled(self, inode: int, thread: int = 0) -> base.Node:
         """The node, when what is being published and concerns it is done."""
         node = self._node(inode)
         if self._publications and not node.context.fixed:
@@ -729,7 +724,7 @@ class Operations(pyfuse3.Operations):
             await self._found(node, thread)
         return node
 
-    async def _directory(self, inode: int, name: bytes, *, loses: bool = False) -> Directory:
+    async def _directory(self, inode: int, name: bytes, *, loses: bool = False) -> base.Directory:
         """A directory that is about to get or lose `name`. What was removed is moved back out of one."""
         if len(name) > NAME_BYTES_MAX:
             raise refuse(errno.ENAMETOOLONG)
@@ -739,12 +734,12 @@ class Operations(pyfuse3.Operations):
         if not loses or node.context.brings_back is None:
             with self._context.noted(_path_in(node, name)):
                 node.context.changing()
-        if not isinstance(node, Directory):
+        if not isinstance(node, base.Directory):
             raise refuse(errno.ENOTDIR)
         return node
 
     @asynccontextmanager
-    async def _named(self, parent_inode: int, name: bytes) -> AsyncIterator[Node]:
+    async def _named(self, parent_inode: int, name: bytes) -> AsyncIterator[base.Node]:
         """The node of a name that is to be removed or moved."""
         parent = await self._directory(parent_inode, name, loses=True)
         node = parent.child(name)
@@ -754,21 +749,23 @@ class Operations(pyfuse3.Operations):
         finally:
             self._context.nodes.drop_unused(node)
 
-    async def _done(self, node: Node, change: Callable[[], Awaitable[None]], ctx: RequestContext) -> None:
+    async def _done(
+        self, node: base.Node, change: Callable[[], Awaitable[None]], ctx: RequestContext
+    ) -> None:
         """Make a change, which is given up if it takes long and its caller is ended meanwhile."""
         if node.holds_many:
             await self._context.interruptions.during(change, EndingCaller(ctx.pid))
         else:
             await change()
 
-    def _exists(self, directory: Directory, name: bytes) -> bool:
+    def _exists(self, directory: base.Directory, name: bytes) -> bool:
         node = directory.look(name)
         if node is None:
             return False
         self._context.nodes.drop_unused(node)
         return True
 
-    def _node(self, inode: int) -> Node:
+    def _node(self, inode: int) -> base.Node:
         node = self._context.nodes.node(inode)
         if node is None:
             raise gone()
@@ -779,5 +776,5 @@ def _shown(name: bytes) -> str:
     return name.decode(errors="replace")
 
 
-def _path_in(directory: Node, name: bytes) -> Callable[[], str]:
+def _path_in(directory: base.Node, name: bytes) -> Callable[[], str]:
     return lambda: f"{directory.path()}/{name.decode(errors='replace')}".removeprefix("/")

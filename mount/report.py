@@ -24,17 +24,9 @@ class MountReport:
     """Counts and states, filled by the rest of the mount."""
 
     __slots__ = (
-        "_refusals",
-        "clock",
-        "details",
-        "follow",
-        "follow_failure",
-        "front",
-        "loop",
-        "requests",
-        "shares",
+        "_refusals", "clock", "details", "follow", "follow_failure", "front", "loop", "requests", "shares",
         "started_ms",
-    )
+    )  # fmt: skip
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock

@@ -10,20 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from journalfs.cli.common import (
-    GivenPath,
-    GivenPlace,
-    advancing,
-    json_option,
-    say,
-    store_argument,
-    write_json,
-)
+from journalfs.cli import common
 
 if TYPE_CHECKING:
     from journalfs.backup import Backups
 
-_DEST = click.argument("dest", metavar="DEST", type=GivenPlace())
+_DEST = click.argument("dest", metavar="DEST", type=common.GivenPlace())
 _NAME = click.option("--name", metavar="NAME", help="Which backup; the newest if none is named.")
 
 
@@ -49,9 +41,9 @@ def backup() -> None:
 
 
 @backup.command(epilog="Example: journalfs backup make /mnt/broker s3://backups/broker")
-@store_argument
+@common.store_argument
 @_DEST
-@json_option
+@common.json_option
 def make(*, store: Path, dest: str, as_json: bool) -> None:
     """Make a backup of STORE at DEST; the same as without the word."""
     with _backups(dest, "backup") as backups:
@@ -61,7 +53,7 @@ def make(*, store: Path, dest: str, as_json: bool) -> None:
 
 @backup.command("list", epilog="Example: journalfs backup list /backup/broker")
 @_DEST
-@json_option
+@common.json_option
 def list_(*, dest: str, as_json: bool) -> None:
     """List the backups at DEST, the oldest first."""
     with _backups(dest) as backups:
@@ -78,7 +70,7 @@ def list_(*, dest: str, as_json: bool) -> None:
 @_DEST
 @_NAME
 @click.option("--all", "everything", is_flag=True, help="Every backup.")
-@json_option
+@common.json_option
 def verify(*, dest: str, name: str | None, everything: bool, as_json: bool) -> None:
     """Read a backup against its checksums. Ends with 5 if something of it cannot be restored."""
     from journalfs.backup.backups import verify as problems_of  # noqa: PLC0415
@@ -91,13 +83,13 @@ def verify(*, dest: str, name: str | None, everything: bool, as_json: bool) -> N
     if problems:
         sys.exit(EXIT_DAMAGED)
     if not as_json:
-        say(f"{', '.join(names)}: no damage")
+        common.say(f"{', '.join(names)}: no damage")
 
 
 @backup.command(epilog="Example: journalfs backup prune --keep 7 /backup/broker")
 @_DEST
 @click.option("--keep", type=int, required=True, metavar="N", help="So many of the newest stay.")
-@json_option
+@common.json_option
 def prune(*, dest: str, keep: int, as_json: bool) -> None:
     """Remove all backups but the newest, and what only those had. No backup may be made meanwhile."""
     with _backups(dest) as backups:
@@ -107,9 +99,9 @@ def prune(*, dest: str, keep: int, as_json: bool) -> None:
 
 @click.command(epilog="Example: journalfs restore /backup/broker /var/lib/artemis/restored")
 @_DEST
-@click.argument("destination", metavar="NEW", type=GivenPath())
+@click.argument("destination", metavar="NEW", type=common.GivenPath())
 @_NAME
-@json_option
+@common.json_option
 def restore(*, dest: str, destination: Path, name: str | None, as_json: bool) -> None:
     """Make the store NEW of a backup at DEST. Each piece is checked; NEW is whole, or not there."""
     with _backups(dest, "restore") as backups:
@@ -141,13 +133,13 @@ def _backups(dest: str, doing: str | None = None) -> Iterator[Backups]:
     """With a bar for people, if `doing` says that it takes long."""
     from journalfs.backup import Backups  # noqa: PLC0415 - takes longer than the help text
 
-    with advancing(doing) as advance:
+    with common.advancing(doing) as advance:
         yield Backups.at(dest, advance)
 
 
 def _say(found: list[Any], as_json: bool, line: Callable[[Any], str]) -> None:
     if as_json:
-        write_json(found)
+        common.write_json(found)
     else:
         for one in found:
-            say(line(one))
+            common.say(line(one))

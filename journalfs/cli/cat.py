@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from journalfs.cli.common import (
-    Older,
-    find_queues,
-    index_option,
-    older_options,
-    opened,
-    store_argument,
-    whole_lines,
-    write_all,
-)
+from journalfs.cli import common
 from journalfs.errors import JournalfsError
 from journalfs.windows import WINDOW_BYTES
 
@@ -27,14 +18,14 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example: journalfs cat /var/lib/artemis/data orders::billing | jq .body")
-@store_argument
-@older_options
+@common.store_argument
+@common.older_options
 @click.argument("target", metavar="[ADDRESS[::QUEUE]]", required=False)
 @click.option("--where", "text", metavar="SELECTOR", help="Only messages that a JMS selector accepts.")
 @click.option("--json", "_as_json", is_flag=True, help="Always so; for uniformity.")
-@index_option
+@common.index_option
 def cat(
-    *, store: Path, older: Older, target: str | None, text: str | None, _as_json: bool, no_index: bool
+    *, store: Path, older: common.Older, target: str | None, text: str | None, _as_json: bool, no_index: bool
 ) -> None:
     """Print the live messages of ADDRESS::QUEUE, of ADDRESS or of all STORE, one JSON object a line.
 
@@ -45,11 +36,11 @@ def cat(
         from journalfs.selector import compile_selector  # noqa: PLC0415
 
         selector = compile_selector(text)
-    with opened(store, index=not no_index, older=older) as found:
-        for queue in find_queues(found, target):
+    with common.opened(store, index=not no_index, older=older) as found:
+        for queue in common.find_queues(found, target):
             source = _opened(queue)
             if selector is None:
-                write_all(source)
+                common.write_all(source)
             else:
                 _write_accepted(source, selector)
 
@@ -73,7 +64,7 @@ def _write_accepted(source: ByteSource, selector: Selector) -> None:
 
     decode, accepts, out = envelope_decoder(selector.keys), selector.accepts, sys.stdout.buffer
     try:
-        for lines in whole_lines(source):
+        for lines in common.whole_lines(source):
             out.write(b"".join([line for line in lines if accepts(decode(line))]))
     finally:
         source.close()

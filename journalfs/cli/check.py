@@ -9,16 +9,7 @@ from typing import TypeAlias
 
 import click
 
-from journalfs.cli.common import (
-    Older,
-    json_option,
-    older_options,
-    opened,
-    say,
-    store_argument,
-    write_json,
-    write_table,
-)
+from journalfs.cli import common
 from journalfs.errors import EXIT_DAMAGED
 
 Facts: TypeAlias = Mapping[str, object]
@@ -28,12 +19,12 @@ _COLUMNS = {"FILE": "file", "OFFSET": "offset", "BYTES": "bytes", "KIND": "kind"
 
 
 @click.command(epilog="Example: journalfs check --deep /var/lib/artemis/data")
-@store_argument
-@older_options
+@common.store_argument
+@common.older_options
 @click.option("--deep", is_flag=True, help="Verify every record, count and body, also against each other.")
 @click.option("--set-aside", is_flag=True, help="Move large bodies that no message has out of the way.")
-@json_option
-def check(*, store: Path, older: Older, deep: bool, set_aside: bool, as_json: bool) -> None:
+@common.json_option
+def check(*, store: Path, older: common.Older, deep: bool, set_aside: bool, as_json: bool) -> None:
     """Read all of STORE and list the damage: journals, pages, large bodies, and every message that is live
     or in a prepared transaction.
 
@@ -49,7 +40,7 @@ def check(*, store: Path, older: Older, deep: bool, set_aside: bool, as_json: bo
 
     if set_aside:
         _set_aside(store)
-    with opened(store, anew=True, older=older) as found:
+    with common.opened(store, anew=True, older=older) as found:
         done = checked(found, deep=deep)
         notes = [*map(_orphan, found.orphaned_bodies()), *map(_page, found.pages_set_aside())]
         gaps = [_gap(ids) for ids in found.missing_journal_files()]
@@ -58,13 +49,15 @@ def check(*, store: Path, older: Older, deep: bool, set_aside: bool, as_json: bo
     listed = [*damage, *notes, *gaps]
     if as_json:
         sound = {"kind": "sound", "messages": done.read.messages, "damage": 0}
-        write_json([{**one, "do": advice_of(str(one["kind"]))} for one in listed] or [sound])
+        common.write_json([{**one, "do": advice_of(str(one["kind"]))} for one in listed] or [sound])
     elif listed:
-        write_table(list(_COLUMNS), [[facts.get(key) for key in _COLUMNS.values()] for facts in listed])
+        common.write_table(
+            list(_COLUMNS), [[facts.get(key) for key in _COLUMNS.values()] for facts in listed]
+        )
     if not as_json:
         for kind in sorted({str(one["kind"]) for one in listed}) if deep else ():
-            say(f"{kind}: {advice_of(kind)}", to_people=True)
-        say(f"{done.counted()}, {_summary(damage, notes, gaps, unknown)}", to_people=True)
+            common.say(f"{kind}: {advice_of(kind)}", to_people=True)
+        common.say(f"{done.counted()}, {_summary(damage, notes, gaps, unknown)}", to_people=True)
     sys.exit(EXIT_DAMAGED if damage else 0)
 
 

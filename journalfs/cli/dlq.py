@@ -12,15 +12,7 @@ from urllib.parse import quote
 
 import click
 
-from journalfs.cli.common import (
-    SEPARATOR,
-    find_queues,
-    json_option,
-    opened,
-    say,
-    store_argument,
-    write_json,
-)
+from journalfs.cli.common import SEPARATOR, find_queues, json_option, opened, say, store_argument, write_json
 from journalfs.errors import NoOrigin, SystemFailure, WrongCall
 
 if TYPE_CHECKING:

@@ -8,33 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from journalfs.cli.common import (
-    SEPARATOR,
-    Older,
-    find_queues,
-    index_option,
-    json_option,
-    older_options,
-    opened,
-    store_argument,
-    when,
-    write_json,
-    write_table,
-)
+from journalfs.cli import common
 
 if TYPE_CHECKING:
     from journalfs.api import Listing, Store, View
 
 QUEUE_COLUMNS = {
-    "ADDRESS": "address",
-    "QUEUE": "queue",
-    "TYPE": "routingType",
-    "MESSAGES": "messages",
-    "SCHEDULED": "scheduledCount",
-    "DELIVERING": "deliveringCount",
-    "PAGED": "pagedCount",
+    "ADDRESS": "address", "QUEUE": "queue", "TYPE": "routingType", "MESSAGES": "messages",
+    "SCHEDULED": "scheduledCount", "DELIVERING": "deliveringCount", "PAGED": "pagedCount",
     "BYTES": "lineBytes",
-}
+}  # fmt: skip
 """Heading -> key of a queue's status."""
 
 MESSAGE_COLUMNS = {"ID": "id", "PUBLISHED": "timestamp", "BYTES": "bodyBytes", "NAME": "name"}
@@ -43,23 +26,29 @@ MS = 1_000_000
 
 
 @click.command(epilog="Example: journalfs ls /var/lib/artemis/data orders::billing")
-@store_argument
-@older_options
+@common.store_argument
+@common.older_options
 @click.argument("target", metavar="[ADDRESS[::QUEUE]]", required=False)
 @click.option("--where", "selector", metavar="SELECTOR", help="Only messages that a JMS selector accepts.")
-@json_option
-@index_option
+@common.json_option
+@common.index_option
 def ls(
-    *, store: Path, older: Older, target: str | None, selector: str | None, as_json: bool, no_index: bool
+    *,
+    store: Path,
+    older: common.Older,
+    target: str | None,
+    selector: str | None,
+    as_json: bool,
+    no_index: bool,
 ) -> None:
     """List the queues of STORE, those of ADDRESS, or the messages of ADDRESS::QUEUE.
 
     Messages are in delivery order: higher priority first, then as they arrived. In a pipe the rows are
     separated by tabs and have no heading.
     """
-    with opened(store, index=not no_index, older=older) as found:
-        if target is not None and SEPARATOR in target:
-            _list_messages(find_queues(found, target)[0], selector, as_json=as_json)
+    with common.opened(store, index=not no_index, older=older) as found:
+        if target is not None and common.SEPARATOR in target:
+            _list_messages(common.find_queues(found, target)[0], selector, as_json=as_json)
         elif selector is not None:
             raise click.UsageError("--where needs ADDRESS::QUEUE")
         else:
@@ -67,15 +56,15 @@ def ls(
 
 
 def _list_queues(store: Store, target: str | None, *, as_json: bool) -> None:
-    facts = [queue.status() for queue in find_queues(store, target)]
+    facts = [queue.status() for queue in common.find_queues(store, target)]
     if target is None:
         facts += [_empty(address.status()) for address in store.addresses() if not address.queues()]
         facts.sort(key=lambda status: str(status["address"]))
     if as_json:
-        write_json(facts)
+        common.write_json(facts)
         return
     rows = [[status.get(key) for key in QUEUE_COLUMNS.values()] for status in facts]
-    write_table(list(QUEUE_COLUMNS), rows)
+    common.write_table(list(QUEUE_COLUMNS), rows)
 
 
 def _empty(address: Mapping[str, object]) -> Mapping[str, object]:
@@ -89,10 +78,10 @@ def _list_messages(view: View, selector: str | None, *, as_json: bool) -> None:
     listing = (view if selector is None else view.where(selector)).listing()
     rows = _messages(listing)
     if as_json:
-        write_json(dict(zip(MESSAGE_COLUMNS.values(), row, strict=True)) for row in rows)
+        common.write_json(dict(zip(MESSAGE_COLUMNS.values(), row, strict=True)) for row in rows)
     else:
-        write_table(
-            list(MESSAGE_COLUMNS), ((i, when(time_ms), size, name) for i, time_ms, size, name in rows)
+        common.write_table(
+            list(MESSAGE_COLUMNS), ((i, common.when(time_ms), size, name) for i, time_ms, size, name in rows)
         )
 
 

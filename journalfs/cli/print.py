@@ -9,19 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from journalfs.cli.common import (
-    Older,
-    files_below,
-    index_option,
-    leaving_readers,
-    name_in_warnings,
-    older_options,
-    opened,
-    say,
-    store_argument,
-    whole_lines,
-    write_all,
-)
+from journalfs.cli import common
 from journalfs.errors import EXIT_DAMAGED
 
 if TYPE_CHECKING:
@@ -32,18 +20,18 @@ RECORDS_SUFFIX = ".jsonl"
 
 
 @click.command(name="print", epilog="Example: journalfs print --journal --safe /var/lib/artemis/data")
-@store_argument
-@older_options
+@common.store_argument
+@common.older_options
 @click.option("--bindings", is_flag=True, help="Records of the bindings journal.")
 @click.option("--journal", is_flag=True, help="Records of the message journal.")
 @click.option("--pages", is_flag=True, help="Records of the page files.")
 @click.option("--safe", is_flag=True, help="Leave out everything that users wrote; keep the structure.")
 @click.option("--text", "as_text", is_flag=True, help="As `artemis data print` writes it.")
-@index_option
+@common.index_option
 def print_records(
     *,
     store: Path,
-    older: Older,
+    older: common.Older,
     bindings: bool,
     journal: bool,
     pages: bool,
@@ -62,30 +50,30 @@ def print_records(
     if as_text:
         _write_text(store, older, chosen or SECTIONS, safe=safe)
         return
-    with opened(store, index=not no_index, older=older) as found:
+    with common.opened(store, index=not no_index, older=older) as found:
         for section in chosen or SECTIONS:
-            for name, file in files_below(found.control().child(section), by_name=section == "pages"):
+            for name, file in common.files_below(found.control().child(section), by_name=section == "pages"):
                 if not name.endswith(RECORDS_SUFFIX):
                     continue
                 source = file.open()
                 if safe:
                     _write_safely(source)
                 else:
-                    write_all(source)
+                    common.write_all(source)
 
 
-def _write_text(path: Path, older: Older, sections: Collection[str], *, safe: bool) -> None:
+def _write_text(path: Path, older: common.Older, sections: Collection[str], *, safe: bool) -> None:
     from journalfs.exchange.journals import Told  # noqa: PLC0415 - takes longer than the help text
     from journalfs.exchange.printing.journal import Printed  # noqa: PLC0415
     from journalfs.exchange.printing.store import write_store  # noqa: PLC0415
     from journalfs.exchange.targets import mounted_store  # noqa: PLC0415
     from journalfs.records.sources import locate_readable  # noqa: PLC0415
 
-    name_in_warnings()
+    common.name_in_warnings()
     layout, _ = locate_readable(mounted_store(path) or path, kind=older.kind, derived=older.derived)
     out = sys.stdout.buffer
-    told = Told(lambda text: say(f"journalfs: {text}", to_people=True))
-    with leaving_readers():
+    told = Told(lambda text: common.say(f"journalfs: {text}", to_people=True))
+    with common.leaving_readers():
         write_store(
             layout,
             sections,
@@ -106,7 +94,7 @@ def _write_safely(source: ByteSource) -> None:
 
     out, encode = sys.stdout.buffer, msgspec.json.Encoder().encode
     try:
-        for lines in whole_lines(source):
+        for lines in common.whole_lines(source):
             out.write(b"".join([encode(_structure(decode_envelope(line))) + b"\n" for line in lines]))
     finally:
         source.close()

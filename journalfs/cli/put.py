@@ -12,12 +12,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from journalfs.cli.common import (
-    GivenPath,
-    act_as_owner,
-    name_in_warnings,
-    named_queue,
-)
+from journalfs.cli.common import GivenPath, act_as_owner, name_in_warnings, named_queue
 from journalfs.cli.mounts import mount_of
 from journalfs.errors import SystemFailure, WrongCall
 

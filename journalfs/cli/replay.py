@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import click
 
-from journalfs.cli.common import (
-    SEPARATOR,
-    json_option,
-    named_queue,
-    say,
-    store_argument,
-    write_json,
-)
+from journalfs.cli.common import SEPARATOR, json_option, named_queue, say, store_argument, write_json
 from journalfs.cli.mounts import ask
 from journalfs.errors import WrongCall
 

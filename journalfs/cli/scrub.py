@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from journalfs.cli.common import (
-    GivenPath,
-    GivenPlace,
-    advancing,
-    json_option,
-    name_in_warnings,
-    say,
-    write_json,
-    write_table,
-)
+from journalfs.cli import common
 from journalfs.errors import EXIT_DAMAGED
 
 if TYPE_CHECKING:
@@ -48,10 +39,10 @@ class _Rate(click.ParamType[int]):
 
 
 @click.command(epilog="Example: journalfs scrub --rate 50MB/s /var/lib/artemis/data")
-@click.argument("target", metavar="STORE|MNT|BACKUP", type=GivenPlace())
+@click.argument("target", metavar="STORE|MNT|BACKUP", type=common.GivenPlace())
 @click.option("--rate", type=_Rate(), metavar="SIZE/s", help="Read no more than this: 50MB/s.")
-@click.option("--state", type=GivenPath(), metavar="FILE", help="Where digests and progress are kept.")
-@json_option
+@click.option("--state", type=common.GivenPath(), metavar="FILE", help="Where digests and progress are kept.")
+@common.json_option
 def scrub(*, target: str, rate: int | None, state: Path | None, as_json: bool) -> None:
     """Read all of a store, mounted or not, or of a place of backups against checksums.
 
@@ -63,12 +54,12 @@ def scrub(*, target: str, rate: int | None, state: Path | None, as_json: bool) -
     from journalfs.inspect.scrub import Pace, Scrub  # noqa: PLC0415 - as above
     from journalfs.inspect.scrub_memory import Memory, memory_of  # noqa: PLC0415 - as above
 
-    name_in_warnings()
+    common.name_in_warnings()
     _yield_disk()
     shown = target if is_url(target) else os.path.abspath(target)
     memory = Memory(state or memory_of(shown))
     try:
-        with advancing("scrub") as advance:
+        with common.advancing("scrub") as advance:
             done = _scrubbed(Scrub(memory, Pace(rate or 0, advance=advance)), target)
         found = [one.json() for one in memory.findings()]
         memory.ended()
@@ -77,13 +68,15 @@ def scrub(*, target: str, rate: int | None, state: Path | None, as_json: bool) -
     facts = {"kind": "scrubbed", "files": done.files, "bytes": done.bytes, "compared": done.compared,
              "damage": len(found)}  # fmt: skip
     if as_json:
-        write_json([*found, facts])
+        common.write_json([*found, facts])
     else:
         columns = ["file", "offset", "bytes", "kind", "reason", "do"]
         if found:
-            write_table([one.upper() for one in columns], [[one[key] for key in columns] for one in found])
+            common.write_table(
+                [one.upper() for one in columns], [[one[key] for key in columns] for one in found]
+            )
         damage = f"{len(found)} damaged" if found else "no damage"
-        say(
+        common.say(
             f"{done.files} files, {done.bytes} bytes read, {done.compared} of them compared with what they "
             f"were: {damage}",
             to_people=True,

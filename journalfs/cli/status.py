@@ -8,46 +8,34 @@ from typing import TYPE_CHECKING
 
 import click
 
-from journalfs.cli.common import (
-    SEPARATOR,
-    Older,
-    find_address,
-    find_queues,
-    index_option,
-    json_option,
-    older_options,
-    opened,
-    store_argument,
-    write_json,
-    write_table,
-)
+from journalfs.cli import common
 
 if TYPE_CHECKING:
     from journalfs.api import Store
 
 
 @click.command(epilog="Example: journalfs status /var/lib/artemis/data orders::billing")
-@store_argument
-@older_options
+@common.store_argument
+@common.older_options
 @click.argument("target", metavar="[ADDRESS[::QUEUE]]", required=False)
-@json_option
-@index_option
-def status(*, store: Path, older: Older, target: str | None, as_json: bool, no_index: bool) -> None:
+@common.json_option
+@common.index_option
+def status(*, store: Path, older: common.Older, target: str | None, as_json: bool, no_index: bool) -> None:
     """Show what STORE, ADDRESS or ADDRESS::QUEUE holds: counts, bytes, paging, damage."""
-    with opened(store, index=not no_index, older=older) as found:
+    with common.opened(store, index=not no_index, older=older) as found:
         facts = _facts(found, target)
         if as_json:
-            write_json([facts])
+            common.write_json([facts])
         else:
-            write_table(["NAME", "VALUE"], [[name, _text(value)] for name, value in facts.items()])
+            common.write_table(["NAME", "VALUE"], [[name, _text(value)] for name, value in facts.items()])
 
 
 def _facts(store: Store, target: str | None) -> Mapping[str, object]:
     if target is None:
         return store.status()
-    if SEPARATOR in target:
-        return find_queues(store, target)[0].status()
-    return find_address(store, target).status()
+    if common.SEPARATOR in target:
+        return common.find_queues(store, target)[0].status()
+    return common.find_address(store, target).status()
 
 
 def _text(value: object) -> object:

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from journalfs.cli.common import (
-    EXIT_READER_LEFT,
-    GivenPath,
-    act_as_owner,
-    name_in_warnings,
-    named_queue,
-)
+from journalfs.cli.common import EXIT_READER_LEFT, GivenPath, act_as_owner, name_in_warnings, named_queue
 from journalfs.cli.mounts import mount_of
 from journalfs.errors import EXIT_OK, SystemFailure, WrongCall
 

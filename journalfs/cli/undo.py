@@ -7,13 +7,7 @@ from typing import Final
 
 import click
 
-from journalfs.cli.common import (
-    SEPARATOR,
-    GivenPath,
-    json_option,
-    say,
-    write_json,
-)
+from journalfs.cli.common import SEPARATOR, GivenPath, json_option, say, write_json
 from journalfs.cli.mounts import ask, the_mount
 from journalfs.clock import SystemClock
 from journalfs.times import moment_ms

@@ -26,26 +26,15 @@ from journalfs.config.core_settings import (
 from journalfs.config.database import DatabaseSettings, database_settings
 from journalfs.config.instance import PROPERTIES, SYSTEM_PREFIX, Instance, standard_properties
 from journalfs.config.masked import codec_key, unmask_if_masked
-from journalfs.config.setting_names import (
-    BY_NAME,
-    XML_ALIASES,
-    Kind,
-    SettingDefinition,
-    parse_value,
-)
+from journalfs.config.setting_names import BY_NAME, XML_ALIASES, Kind, SettingDefinition, parse_value
 from journalfs.config.wildcards import WildcardSyntax
 from journalfs.config.xmltree import Element, Loader
 from journalfs.errors import ConfigError
 
 _NS_OF_UNIT: Final = {
-    "NANOSECONDS": 1,
-    "MICROSECONDS": 1000,
-    "MILLISECONDS": 1_000_000,
-    "SECONDS": 1_000_000_000,
-    "MINUTES": 60_000_000_000,
-    "HOURS": 3_600_000_000_000,
-    "DAYS": 86_400_000_000_000,
-}
+    "NANOSECONDS": 1, "MICROSECONDS": 1000, "MILLISECONDS": 1_000_000, "SECONDS": 1_000_000_000,
+    "MINUTES": 60_000_000_000, "HOURS": 3_600_000_000_000, "DAYS": 86_400_000_000_000,
+}  # fmt: skip
 _POSITIVE_ONLY_IN_XML: Final = frozenset({"prefetch-page-bytes", "prefetch-page-messages"})
 
 
@@ -57,11 +46,7 @@ def strip_literal(match: str, markers: str | None) -> str | None:
 
 
 def read_broker_xml(
-    path: Path,
-    *,
-    instance: Path,
-    environment: Mapping[str, str] | None = None,
-    start: Instance | None = None,
+    path: Path, *, instance: Path, environment: Mapping[str, str] | None = None, start: Instance | None = None
 ) -> BrokerConfig:
     """Read a configuration. `instance` is the folder that holds `etc/`, or else the one that holds the file.
 

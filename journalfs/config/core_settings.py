@@ -131,25 +131,13 @@ CORE_BY_NAME: Final[Mapping[str, SettingDefinition]] = {item.name: item for item
 
 AT_ONCE: Final = frozenset(
     {
-        "global-max-size",
-        "global-max-messages",
-        "max-disk-usage",
-        "min-disk-free",
-        "disk-scan-period",
-        "page-sync-timeout",
-        "purge-page-folders",
-        "max-redelivery-records",
-        "message-expiry-scan-period",
-        "address-queue-scan-period",
-        "configuration-file-refresh-period",
-        "id-cache-size",
-        "persist-id-cache",
-        "persist-delivery-count-before-delivery",
-        "removed-keep-bytes",
-        "removed-keep-s",
+        "global-max-size", "global-max-messages", "max-disk-usage", "min-disk-free", "disk-scan-period",
+        "page-sync-timeout", "purge-page-folders", "max-redelivery-records", "message-expiry-scan-period",
+        "address-queue-scan-period", "configuration-file-refresh-period", "id-cache-size", "persist-id-cache",
+        "persist-delivery-count-before-delivery", "removed-keep-bytes", "removed-keep-s",
         "selection-memory-bytes",
     }
-)
+)  # fmt: skip
 """What takes effect while the store is open; the others say where the store is and how it is written."""
 
 

@@ -16,16 +16,10 @@ from journalfs.config.sizes import parse_size_bytes
 from journalfs.errors import ConfigError, UnknownVersion
 
 DRIVERS: Final = {
-    "postgresql": "postgresql+psycopg",
-    "postgres": "postgresql+psycopg",
-    "mysql": "mysql+pymysql",
-    "mariadb": "mysql+pymysql",
-    "sqlite": "sqlite",
-    "sqlserver": "mssql+pyodbc",
-    "mssql": "mssql+pyodbc",
-    "oracle": "oracle+oracledb",
-    "db2": "ibm_db_sa",
-}
+    "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "mysql": "mysql+pymysql",
+    "mariadb": "mysql+pymysql", "sqlite": "sqlite", "sqlserver": "mssql+pyodbc", "mssql": "mssql+pyodbc",
+    "oracle": "oracle+oracledb", "db2": "ibm_db_sa",
+}  # fmt: skip
 """The first word of a URL -> SQLAlchemy's dialect and driver."""
 
 DERBY: Final = "derby"
@@ -147,10 +141,7 @@ _NUMBERS: Final = {
     "jdbc-allowed-time-diff": "allowed_time_diff_ms",
     "jdbc-journal-sync-period": "sync_period_ms",
 }
-_SIZES: Final = {
-    "jdbc-max-page-size-bytes": "page_bytes_max",
-    "jdbc-page-max-size-bytes": "page_bytes_max",
-}
+_SIZES: Final = {"jdbc-max-page-size-bytes": "page_bytes_max", "jdbc-page-max-size-bytes": "page_bytes_max"}
 _LEASE: Final = ("jdbc-lock-renew-period", "jdbc-lock-expiration")
 _PAGE_STORE_CHARS_MAX: Final = 10
 """Tables of pages have a number behind it."""

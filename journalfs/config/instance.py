@@ -89,10 +89,7 @@ def _etc_of(folder: Path, started: Script) -> Path:
     uri = started.variables.get("ARTEMIS_INSTANCE_ETC_URI", "")
     path = "/" + uri.removeprefix("file:").lstrip("/")
     said = (unquote(path), path) if uri else (started.variables.get("ARTEMIS_INSTANCE_ETC", ""),)
-    return next(
-        (one for one in map(Path, said) if one.is_absolute() and one.is_dir()),
-        folder / "etc",
-    )
+    return next((one for one in map(Path, said) if one.is_absolute() and one.is_dir()), folder / "etc")
 
 
 def _properties_of(started: Script) -> dict[str, str]:

@@ -11,14 +11,8 @@ from typing import Final, Literal
 import msgspec
 from msgspec import field
 
+from journalfs.config import core_settings
 from journalfs.config.broker_config import BrokerConfig
-from journalfs.config.core_settings import (
-    RETENTION_BYTES_MAX,
-    RETENTION_DIRECTORY,
-    RETENTION_PERIOD,
-    ConfiguredValue,
-    value_in_force,
-)
 from journalfs.errors import ConfigError
 from journalfs.limits import JOURNAL_BLOCK_BYTES_MAX
 
@@ -55,9 +49,9 @@ class JournalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """0: not waited; -1: for ever."""
     max_attic_files: int = field(name="journal-max-attic-files")
 
-    retention_directory: str | None = field(name=RETENTION_DIRECTORY)
-    retention_period_ms: int | None = field(name=RETENTION_PERIOD)
-    retention_bytes_max: int | None = field(name=RETENTION_BYTES_MAX)
+    retention_directory: str | None = field(name=core_settings.RETENTION_DIRECTORY)
+    retention_period_ms: int | None = field(name=core_settings.RETENTION_PERIOD)
+    retention_bytes_max: int | None = field(name=core_settings.RETENTION_BYTES_MAX)
 
     large_message_sync: bool = field(name="large-message-sync")
     min_large_message_size_bytes: int = field(name="min-large-message-size")
@@ -71,9 +65,11 @@ SETTING_NAMES: Final = tuple(item.encode_name for item in msgspec.structs.fields
 
 def journal_settings(config: BrokerConfig | None) -> JournalSettings:
     """The settings that `config` (None: nothing is configured) puts in force. Raises `ConfigError`."""
-    core: Mapping[str, ConfiguredValue] = config.core if config is not None else {}
+    core: Mapping[str, core_settings.ConfiguredValue] = config.core if config is not None else {}
     values = {
-        name: None if name in _OF_THE_BACKEND and name not in core else value_in_force(core, name)
+        name: None
+        if name in _OF_THE_BACKEND and name not in core
+        else core_settings.value_in_force(core, name)
         for name in SETTING_NAMES
     }
     if values["journal-device-block-size"] == -1:
@@ -86,15 +82,15 @@ def journal_settings(config: BrokerConfig | None) -> JournalSettings:
 
 def setting_warnings(config: BrokerConfig | None) -> tuple[str, ...]:
     """What is allowed, but will hardly have been meant."""
-    core: Mapping[str, ConfiguredValue] = config.core if config is not None else {}
+    core: Mapping[str, core_settings.ConfiguredValue] = config.core if config is not None else {}
     return _writes_in_flight(core)
 
 
-def _writes_in_flight(core: Mapping[str, ConfiguredValue]) -> tuple[str, ...]:
+def _writes_in_flight(core: Mapping[str, core_settings.ConfiguredValue]) -> tuple[str, ...]:
     configured = core.get("journal-max-io")
     if configured is None:
         return ()
-    asynchronous = value_in_force(core, "journal-type") == "ASYNCIO"
+    asynchronous = core_settings.value_in_force(core, "journal-type") == "ASYNCIO"
     place = f"{configured.file}:{configured.line}: journal-max-io"
     if asynchronous and configured.value == 1:
         return (f"{place}: 1 leaves ASYNCIO nothing to do at the same time; leave it out, or use NIO",)
@@ -103,7 +99,7 @@ def _writes_in_flight(core: Mapping[str, ConfiguredValue]) -> tuple[str, ...]:
     return ()
 
 
-def _check_block_size(settings: JournalSettings, core: Mapping[str, ConfiguredValue]) -> None:
+def _check_block_size(settings: JournalSettings, core: Mapping[str, core_settings.ConfiguredValue]) -> None:
     size = settings.device_block_size_bytes
     if size is None or settings.journal_type != "ASYNCIO":
         return
@@ -114,13 +110,13 @@ def _check_block_size(settings: JournalSettings, core: Mapping[str, ConfiguredVa
         raise _mistake(core, "journal-device-block-size", f"{size} is above {JOURNAL_BLOCK_BYTES_MAX}")
 
 
-def _check_retention(settings: JournalSettings, core: Mapping[str, ConfiguredValue]) -> None:
+def _check_retention(settings: JournalSettings, core: Mapping[str, core_settings.ConfiguredValue]) -> None:
     limited = settings.retention_period_ms or settings.retention_bytes_max
     if settings.retention_directory and not limited:
-        reason = f"needs {RETENTION_PERIOD} or {RETENTION_BYTES_MAX}"
-        raise _mistake(core, RETENTION_DIRECTORY, reason)
+        reason = f"needs {core_settings.RETENTION_PERIOD} or {core_settings.RETENTION_BYTES_MAX}"
+        raise _mistake(core, core_settings.RETENTION_DIRECTORY, reason)
 
 
-def _mistake(core: Mapping[str, ConfiguredValue], name: str, reason: str) -> ConfigError:
+def _mistake(core: Mapping[str, core_settings.ConfiguredValue], name: str, reason: str) -> ConfigError:
     configured = core[name]
     return ConfigError(configured.file, reason, line=configured.line, setting=name)

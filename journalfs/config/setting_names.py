@@ -292,25 +292,13 @@ _OTHER: Final = (
 
 _INT: Final = frozenset(
     {
-        "default-consumer-window-size",
-        "default-consumers-before-dispatch",
-        "default-group-buckets",
-        "default-max-consumers",
-        "id-cache-size",
-        "initial-queue-buffer-size",
-        "management-browse-page-size",
-        "management-message-attribute-size-limit",
-        "max-delivery-attempts",
-        "max-read-page-bytes",
-        "max-read-page-messages",
-        "message-counter-history-day-limit",
-        "page-max-cache-size",
-        "page-size-bytes",
-        "prefetch-page-bytes",
-        "prefetch-page-messages",
-        "queue-prefetch",
+        "default-consumer-window-size", "default-consumers-before-dispatch", "default-group-buckets",
+        "default-max-consumers", "id-cache-size", "initial-queue-buffer-size", "management-browse-page-size",
+        "management-message-attribute-size-limit", "max-delivery-attempts", "max-read-page-bytes",
+        "max-read-page-messages", "message-counter-history-day-limit", "page-max-cache-size",
+        "page-size-bytes", "prefetch-page-bytes", "prefetch-page-messages", "queue-prefetch",
     }
-)
+)  # fmt: skip
 """Numbers that a broker keeps in 32 bits; the others have 64."""
 
 
@@ -338,38 +326,18 @@ NOT_INHERITED: Final = frozenset({"management-browse-page-size", "slow-consumer-
 
 NO_EFFECT: Final = frozenset(
     {
-        "auto-create-addresses",
-        "auto-create-jms-queues",
-        "auto-create-jms-topics",
-        "auto-create-queues",
-        "auto-delete-jms-queues",
-        "auto-delete-jms-topics",
-        "config-delete-addresses",
-        "config-delete-diverts",
-        "config-delete-queues",
-        "default-consumer-window-size",
-        "default-group-first-key",
-        "drop-messages-when-full",
-        "enable-ingress-timestamp",
-        "initial-queue-buffer-size",
-        "management-browse-page-size",
-        "management-message-attribute-size-limit",
-        "max-read-page-bytes",
-        "max-read-page-messages",
-        "message-counter-history-day-limit",
-        "page-max-cache-size",
-        "prefetch-page-bytes",
-        "prefetch-page-messages",
-        "queue-prefetch",
-        "redistribution-delay",
-        "retroactive-message-count",
-        "send-to-dla-on-no-route",
-        "slow-consumer-check-period",
-        "slow-consumer-policy",
-        "slow-consumer-threshold",
+        "auto-create-addresses", "auto-create-jms-queues", "auto-create-jms-topics", "auto-create-queues",
+        "auto-delete-jms-queues", "auto-delete-jms-topics", "config-delete-addresses",
+        "config-delete-diverts", "config-delete-queues", "default-consumer-window-size",
+        "default-group-first-key", "drop-messages-when-full", "enable-ingress-timestamp",
+        "initial-queue-buffer-size", "management-browse-page-size", "management-message-attribute-size-limit",
+        "max-read-page-bytes", "max-read-page-messages", "message-counter-history-day-limit",
+        "page-max-cache-size", "prefetch-page-bytes", "prefetch-page-messages", "queue-prefetch",
+        "redistribution-delay", "retroactive-message-count", "send-to-dla-on-no-route",
+        "slow-consumer-check-period", "slow-consumer-policy", "slow-consumer-threshold",
         "slow-consumer-threshold-measurement-unit",
     }
-)
+)  # fmt: skip
 """Kept for brokers, and without a meaning here: docs/reference/settings.md says why."""
 
 XML_ALIASES: Final[Mapping[str, str]] = {"last-value-queue": "default-last-value-queue"}

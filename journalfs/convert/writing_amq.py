@@ -184,11 +184,7 @@ class AmqStore:
                 f"of client {named.client!r}",
             )
         command = out.subscription(
-            Destination(True, topic),
-            named.client,
-            named.name,
-            named.selector,
-            Destination(True, named.topic),
+            Destination(True, topic), named.client, named.name, named.selector, Destination(True, named.topic)
         )
         self._subscriptions.append(command)
         self._put(command)

@@ -24,21 +24,10 @@ ENCODINGS: Final = {"string": 5, "binary": 6, "map": 7, "list": 8}
 """`JMS_AMQP_ORIGINAL_ENCODING` of a value; 1 no body, 2 data, 3 sequence, 4 a null value, 0 any other."""
 
 _CODES: Final = {
-    "boolean": Code.BOOLEAN,
-    "byte": Code.BYTE,
-    "short": Code.SHORT,
-    "int": Code.INT,
-    "long": Code.LONG,
-    "ulong": Code.LONG,
-    "timestamp": Code.LONG,
-    "float": Code.FLOAT,
-    "double": Code.DOUBLE,
-    "char": Code.CHAR,
-    "string": Code.STRING,
-    "symbol": Code.STRING,
-    "uuid": Code.STRING,
-    "null": Code.NULL,
-}
+    "boolean": Code.BOOLEAN, "byte": Code.BYTE, "short": Code.SHORT, "int": Code.INT, "long": Code.LONG,
+    "ulong": Code.LONG, "timestamp": Code.LONG, "float": Code.FLOAT, "double": Code.DOUBLE, "char": Code.CHAR,
+    "string": Code.STRING, "symbol": Code.STRING, "uuid": Code.STRING, "null": Code.NULL,
+}  # fmt: skip
 
 _UNSIGNED: Final = {
     "ubyte": (Code.BYTE, Code.SHORT, 7),

@@ -23,16 +23,11 @@ DEFAULT_EXTENSION: Final = "amq"
 DEFAULT_FILE_BYTES: Final = 10 * 1024 * 1024
 
 _KINDS: Final = {
-    "AddRecord": RecordKind.ADD,
-    "AddRecordTX": RecordKind.ADD_TX,
-    "Update": RecordKind.UPDATE,
-    "UpdateTX": RecordKind.UPDATE_TX,
-    "DeleteRecord": RecordKind.DELETE,
-    "DeleteRecordTX": RecordKind.DELETE_TX,
-    "Prepare": RecordKind.PREPARE,
-    "Commit": RecordKind.COMMIT,
+    "AddRecord": RecordKind.ADD, "AddRecordTX": RecordKind.ADD_TX, "Update": RecordKind.UPDATE,
+    "UpdateTX": RecordKind.UPDATE_TX, "DeleteRecord": RecordKind.DELETE,
+    "DeleteRecordTX": RecordKind.DELETE_TX, "Prepare": RecordKind.PREPARE, "Commit": RecordKind.COMMIT,
     "Rollback": RecordKind.ROLLBACK,
-}
+}  # fmt: skip
 """What the tools call each kind. They write no line for an event."""
 _IN_TX: Final = frozenset({RecordKind.ADD_TX, RecordKind.UPDATE_TX, RecordKind.DELETE_TX})
 

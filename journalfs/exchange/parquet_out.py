@@ -10,20 +10,9 @@ from journalfs.message.envelope import decode_envelope
 
 ROWS_AT_ONCE: Final = 8192
 _PLAIN: Final = (
-    "queue",
-    "address",
-    "id",
-    "userId",
-    "protocol",
-    "type",
-    "durable",
-    "priority",
-    "timestamp",
-    "expiration",
-    "scheduledTime",
-    "deliveryCount",
-    "groupId",
-)
+    "queue", "address", "id", "userId", "protocol", "type", "durable", "priority", "timestamp", "expiration",
+    "scheduledTime", "deliveryCount", "groupId",
+)  # fmt: skip
 
 
 def _schema() -> Any:

@@ -41,17 +41,10 @@ TYPES: Final[dict[int, str]] = {
 """What is none of them is `default`."""
 
 PROPERTY_TYPES: Final = {
-    Code.NULL: "bytes",
-    Code.BOOLEAN: "boolean",
-    Code.BYTE: "byte",
-    Code.BYTES: "bytes",
-    Code.SHORT: "short",
-    Code.INT: "integer",
-    Code.LONG: "long",
-    Code.FLOAT: "float",
-    Code.DOUBLE: "double",
+    Code.NULL: "bytes", Code.BOOLEAN: "boolean", Code.BYTE: "byte", Code.BYTES: "bytes", Code.SHORT: "short",
+    Code.INT: "integer", Code.LONG: "long", Code.FLOAT: "float", Code.DOUBLE: "double",
     Code.STRING: "simple-string",
-}
+}  # fmt: skip
 """A char has no type there, and is left out by the importer."""
 
 _ESCAPED: Final = str.maketrans(

@@ -45,20 +45,11 @@ _HEADER: Final[Mapping[str, tuple[str, ...]]] = {
     "deliveryCount": ("uint",),
 }
 _PROPERTIES: Final[Mapping[str, tuple[str, ...]]] = {
-    "messageId": _ID,
-    "userId": ("binary",),
-    "to": ("string",),
-    "subject": ("string",),
-    "replyTo": ("string",),
-    "correlationId": _ID,
-    "contentType": ("symbol",),
-    "contentEncoding": ("symbol",),
-    "absoluteExpiryTime": ("timestamp",),
-    "creationTime": ("timestamp",),
-    "groupId": ("string",),
-    "groupSequence": ("uint",),
-    "replyToGroupId": ("string",),
-}
+    "messageId": _ID, "userId": ("binary",), "to": ("string",), "subject": ("string",),
+    "replyTo": ("string",), "correlationId": _ID, "contentType": ("symbol",), "contentEncoding": ("symbol",),
+    "absoluteExpiryTime": ("timestamp",), "creationTime": ("timestamp",), "groupId": ("string",),
+    "groupSequence": ("uint",), "replyToGroupId": ("string",),
+}  # fmt: skip
 """Fields in their order, and the types that they may have (AMQP 1.0, 3.2): a broker does not load a message
 in which one has another, or loads it and cannot deliver it.
 """
@@ -389,16 +380,9 @@ def _nothing(value: object, key: str) -> None:
 
 
 _READERS: Final[Mapping[str, Callable[[object, str], Scalar]]] = {
-    "null": _nothing,
-    "boolean": _truth,
-    "float": fields.single,
-    "double": fields.real,
-    "char": _code_point,
-    "uuid": fields.uuid_bytes,
-    "binary": fields.base64,
-    "string": _bytes_of_text,
-    "symbol": _bytes_of_text,
-}
+    "null": _nothing, "boolean": _truth, "float": fields.single, "double": fields.real, "char": _code_point,
+    "uuid": fields.uuid_bytes, "binary": fields.base64, "string": _bytes_of_text, "symbol": _bytes_of_text,
+}  # fmt: skip
 
 
 def _scalar(type_name: str, value: object, key: str) -> Value:

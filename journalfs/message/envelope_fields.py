@@ -145,14 +145,9 @@ def _char(value: object, key: str) -> str:
 
 
 _READERS: Final[Mapping[Code, Callable[[object, str], PropertyValue]]] = {
-    Code.STRING: _string,
-    Code.BOOLEAN: _boolean,
-    Code.NULL: _null,
-    Code.BYTES: base64,
-    Code.CHAR: _char,
-    Code.FLOAT: single,
-    Code.DOUBLE: real,
-}
+    Code.STRING: _string, Code.BOOLEAN: _boolean, Code.NULL: _null, Code.BYTES: base64, Code.CHAR: _char,
+    Code.FLOAT: single, Code.DOUBLE: real,
+}  # fmt: skip
 
 
 def core_value(code: Code, value: object, key: str) -> PropertyValue:

@@ -9,42 +9,14 @@ from itertools import chain
 from typing import Any, Final, Self
 
 from journalfs.engine.lines import LineBatch
-from journalfs.format.amqp_message import (
-    ADDRESS_PROPERTY,
-    BODY_SECTIONS,
-    STANDARD,
-    AmqpParts,
-    LargeCache,
-    Section,
-    SectionCode,
-    annotated,
-    encode_large,
-    encode_standard,
-    expiring,
-    made_durable,
-    readdressed,
-    split_sections,
-    without_ttl,
-)
+from journalfs.format import amqp_message
 from journalfs.format.amqp_types import NULL, Value, scalar
 from journalfs.format.core_message import DUPLICATE_ID, annotation_of
 from journalfs.format.properties import Code, PropertyValue
 from journalfs.format.record_types import MessageType
+from journalfs.message import outgoing
 from journalfs.message.envelope import decode_envelope
 from journalfs.message.envelope_fields import base64
-from journalfs.message.outgoing import (
-    NO_PROPERTIES,
-    Body,
-    Buffer,
-    Outgoing,
-    Properties,
-    Record,
-    as_text,
-    known_routing_type,
-    part,
-    pieces,
-    whole,
-)
 
 _ANNOTATION_TYPES: Final = {
     Code.BYTE: "byte",
@@ -71,21 +43,23 @@ class _Head:
     encoded: bytes
     instead_of: int
     """So many bytes."""
-    cache: LargeCache
+    cache: amqp_message.LargeCache
     """As of the file that has it."""
 
 
-class AmqpMessage(Outgoing):
+class AmqpMessage(outgoing.Outgoing):
     """A message stored as AMQP."""
 
-    def __init__(self, parts: AmqpParts, body: Body, cache: LargeCache | None = None) -> None:
+    def __init__(
+        self, parts: amqp_message.AmqpParts, body: outgoing.Body, cache: amqp_message.LargeCache | None = None
+    ) -> None:
         """`body` is the whole message; `cache`, the record's copy of its sections, is needed where the body
         is not in memory.
         """
         self._parts = parts
         self._body = body
         self._cache = cache
-        self._extra = Properties(None, parts.extra) if parts.extra else NO_PROPERTIES
+        self._extra = outgoing.Properties(None, parts.extra) if parts.extra else outgoing.NO_PROPERTIES
         self._notes: tuple[tuple[Value, Value], ...] = ()
         """Annotations to be added."""
         self._forgotten: tuple[Value, ...] = ()
@@ -119,7 +93,7 @@ class AmqpMessage(Outgoing):
         """Itself, or a copy of one with a file, as if it fitted into a record."""
         if not self.large:
             return self
-        parts = replace(self._parts, persister=STANDARD)
+        parts = replace(self._parts, persister=amqp_message.STANDARD)
         return AmqpMessage(parts, b"".join(bytes(piece) for piece in self.large_body()))
 
     # ---- what it says ----
@@ -134,7 +108,7 @@ class AmqpMessage(Outgoing):
     def routing_type(self) -> int | None:
         wanted = self._wanted[0] if self._wanted is not None else self._annotation(_ROUTING_TYPE)
         if isinstance(wanted, int):
-            return known_routing_type(wanted)
+            return outgoing.known_routing_type(wanted)
         destination = self._annotation("x-opt-jms-dest")
         return _ROUTING_OF_DESTINATION.get(destination) if isinstance(destination, int) else None
 
@@ -191,16 +165,20 @@ class AmqpMessage(Outgoing):
     # ---- records ----
 
     def record_bytes(self, address: str) -> int:
-        around = encode_standard(self._parts_for(0, address), b"")
+        around = amqp_message.encode_standard(self._parts_for(0, address), b"")
         return len(around) + len(self._body)
 
-    def record(self, message_id: int, address: str, now_ms: int) -> Record:
-        message = bytes(whole(self._body))
+    def record(self, message_id: int, address: str, now_ms: int) -> outgoing.Record:
+        message = bytes(outgoing.whole(self._body))
         if self._changed or self._made_durable:
-            message = b"".join(one.encoded for one in self._rewritten(split_sections(message), address))
-        return MessageType.MESSAGE, encode_standard(self._parts_for(message_id, address), message)
+            message = b"".join(
+                one.encoded for one in self._rewritten(amqp_message.split_sections(message), address)
+            )
+        return MessageType.MESSAGE, amqp_message.encode_standard(
+            self._parts_for(message_id, address), message
+        )
 
-    def large_record(self, message_id: int, address: str, now_ms: int) -> Record:
+    def large_record(self, message_id: int, address: str, now_ms: int) -> outgoing.Record:
         parts, head = replace(self._parts_for(message_id, address), durable=self.durable), self._new_head()
         cache = head.cache if head is not None else self._as_it_came()
         if self._changed or (self._made_durable and head is None):
@@ -212,21 +190,23 @@ class AmqpMessage(Outgoing):
                 # A broker leaves it to small messages to say where their copies are.
                 properties=self._properties(cache.properties),
             )
-        return MessageType.MESSAGE, encode_large(parts, cache)
+        return MessageType.MESSAGE, amqp_message.encode_large(parts, cache)
 
-    def large_body(self) -> Iterator[Buffer]:
+    def large_body(self) -> Iterator[outgoing.Buffer]:
         """As it came: what was changed stands in the record, which says so. But a broker that makes a core
         message of it reads the file alone, and who is given one whose time is over drops it: so an expiration
         that is no longer so is not there either. And one that copies it loses a copy that is not durable.
         """
         head = self._new_head()
         if head is None:
-            return pieces(self._body)
-        return chain((head.encoded,), pieces(self._body, head.instead_of))
+            return outgoing.pieces(self._body)
+        return chain((head.encoded,), outgoing.pieces(self._body, head.instead_of))
 
-    def _as_it_came(self) -> LargeCache:
+    def _as_it_came(self) -> amqp_message.LargeCache:
         """What a record repeats of the file that the body came in, or would be in."""
-        return self._cache or LargeCache.of(split_sections(bytes(whole(self._body))))
+        return self._cache or amqp_message.LargeCache.of(
+            amqp_message.split_sections(bytes(outgoing.whole(self._body)))
+        )
 
     def _new_head(self) -> _Head | None:
         """What the file of a large message begins with, where it is to say another expiration, or that the
@@ -240,22 +220,22 @@ class AmqpMessage(Outgoing):
         if (header, properties) == (cache.header, cache.properties) or not ends:
             return None
         at, size = cache.delivery_annotations_at, cache.delivery_annotations_bytes
-        delivery = bytes(part(self._body, at, at + size)) if at >= 0 else NULL
-        codes = SectionCode
+        delivery = bytes(outgoing.part(self._body, at, at + size)) if at >= 0 else NULL
+        codes = amqp_message.SectionCode
         found = (
             (codes.HEADER, header),
             (codes.DELIVERY_ANNOTATIONS, delivery),
             (codes.MESSAGE_ANNOTATIONS, cache.message_annotations),
             (codes.PROPERTIES, properties),
         )
-        sections = [Section(code, encoded) for code, encoded in found if encoded != NULL]
+        sections = [amqp_message.Section(code, encoded) for code, encoded in found if encoded != NULL]
         encoded = b"".join(one.encoded for one in sections)
         return _Head(encoded, min(ends), cache.behind(sections))
 
     def with_properties(self, extra: Mapping[str, tuple[Code, PropertyValue]]) -> AmqpMessage:
         changed = copy(self)
-        changed._extra = self._extra.with_({ADDRESS_PROPERTY: (Code.STRING, ""), **extra})
-        changed._parts = replace(self._parts, persister=STANDARD)
+        changed._extra = self._extra.with_({amqp_message.ADDRESS_PROPERTY: (Code.STRING, ""), **extra})
+        changed._parts = replace(self._parts, persister=amqp_message.STANDARD)
         notes = ((_annotation_key(name), _annotation_value(*typed)) for name, typed in extra.items())
         changed._notes = (*self._notes, *notes)
         changed._readdressed = True
@@ -276,7 +256,7 @@ class AmqpMessage(Outgoing):
         return value is None or (isinstance(value, str) and name not in self._said.get("propertyTypes", {}))
 
     def text(self, name: str) -> str | None:
-        return as_text(self._said.get("properties", {}).get(name))
+        return outgoing.as_text(self._said.get("properties", {}).get(name))
 
     def expiring_at(self, expiration_ms: int) -> AmqpMessage:
         changed = copy(self)
@@ -310,28 +290,32 @@ class AmqpMessage(Outgoing):
     def _changed(self) -> bool:
         return bool(self._notes) or self._readdressed or self._due is not None
 
-    def _rewritten(self, sections: Sequence[Section], address: str) -> Iterator[Section]:
+    def _rewritten(
+        self, sections: Sequence[amqp_message.Section], address: str
+    ) -> Iterator[amqp_message.Section]:
         """The sections with what was changed, all in their order."""
-        rest = {one.code: one.encoded for one in sections if one.code not in BODY_SECTIONS}
-        rest[SectionCode.HEADER] = self._header(rest.get(SectionCode.HEADER, NULL))
-        rest[SectionCode.MESSAGE_ANNOTATIONS] = self._annotations(
-            rest.get(SectionCode.MESSAGE_ANNOTATIONS, NULL)
+        rest = {one.code: one.encoded for one in sections if one.code not in amqp_message.BODY_SECTIONS}
+        rest[amqp_message.SectionCode.HEADER] = self._header(rest.get(amqp_message.SectionCode.HEADER, NULL))
+        rest[amqp_message.SectionCode.MESSAGE_ANNOTATIONS] = self._annotations(
+            rest.get(amqp_message.SectionCode.MESSAGE_ANNOTATIONS, NULL)
         )
-        properties = self._properties(rest.get(SectionCode.PROPERTIES, NULL))
+        properties = self._properties(rest.get(amqp_message.SectionCode.PROPERTIES, NULL))
         if self._readdressed and properties != NULL:
-            properties = readdressed(properties, _text(address)).encoded
-        rest[SectionCode.PROPERTIES] = properties
-        footer = rest.pop(SectionCode.FOOTER, NULL)
-        yield from (Section(code, rest[code]) for code in sorted(rest) if rest[code] != NULL)
-        yield from (one for one in sections if one.code in BODY_SECTIONS)
+            properties = amqp_message.readdressed(properties, _text(address)).encoded
+        rest[amqp_message.SectionCode.PROPERTIES] = properties
+        footer = rest.pop(amqp_message.SectionCode.FOOTER, NULL)
+        yield from (amqp_message.Section(code, rest[code]) for code in sorted(rest) if rest[code] != NULL)
+        yield from (one for one in sections if one.code in amqp_message.BODY_SECTIONS)
         if footer != NULL:
-            yield Section(SectionCode.FOOTER, footer)
+            yield amqp_message.Section(amqp_message.SectionCode.FOOTER, footer)
 
     def _header(self, encoded: bytes) -> bytes:
         """The section as it is to be, from what it is; null: there is none."""
         if self._made_durable:
-            encoded = made_durable(encoded).encoded
-        return without_ttl(encoded).encoded if self._expires_anew and encoded != NULL else encoded
+            encoded = amqp_message.made_durable(encoded).encoded
+        return (
+            amqp_message.without_ttl(encoded).encoded if self._expires_anew and encoded != NULL else encoded
+        )
 
     def _annotations(self, encoded: bytes) -> bytes:
         notes, without = list(self._notes), list(self._forgotten)
@@ -348,18 +332,18 @@ class AmqpMessage(Outgoing):
                 notes.append((_symbol(_DUE_AT), scalar("long", due_ms)))
         if not notes and (not without or encoded == NULL):
             return encoded
-        return annotated(encoded, notes, without=without).encoded
+        return amqp_message.annotated(encoded, notes, without=without).encoded
 
     def _properties(self, encoded: bytes) -> bytes:
         if self._expires_anew and (self.expiration_ms or encoded != NULL):
-            encoded = expiring(encoded, self.expiration_ms).encoded
+            encoded = amqp_message.expiring(encoded, self.expiration_ms).encoded
         return encoded
 
-    def _parts_for(self, message_id: int, address: str) -> AmqpParts:
+    def _parts_for(self, message_id: int, address: str) -> amqp_message.AmqpParts:
         """The record's own fields; a property that repeats the address does so for the new one."""
         properties = self._extra
-        if properties.get(ADDRESS_PROPERTY) is not None:
-            properties = properties.with_({ADDRESS_PROPERTY: (Code.STRING, address)})
+        if properties.get(amqp_message.ADDRESS_PROPERTY) is not None:
+            properties = properties.with_({amqp_message.ADDRESS_PROPERTY: (Code.STRING, address)})
         return replace(
             self._parts,
             message_id=message_id,

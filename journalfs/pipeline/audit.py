@@ -115,10 +115,7 @@ def _messages(done: DataFrame) -> DataFrame:
     added = done.filter(f.col("kind").isin(*live.ADDS, *live.UPDATES) & _is(live.LARGE, live.MESSAGE))
     return (
         added.groupBy("id")
-        .agg(
-            f.min("at").alias("since"),
-            f.max(f.struct("at", "file", "offset", "userType")).alias("record"),
-        )
+        .agg(f.min("at").alias("since"), f.max(f.struct("at", "file", "offset", "userType")).alias("record"))
         .select("id", "since", "record.file", "record.offset", "record.userType")
     )
 

@@ -14,12 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as f
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from journalfs.format.core_message import (
-    ACTUAL_EXPIRY,
-    ORIGINAL_ADDRESS,
-    ORIGINAL_MESSAGE_ID,
-    ORIGINAL_QUEUE,
-)
+from journalfs.format.core_message import ACTUAL_EXPIRY, ORIGINAL_ADDRESS, ORIGINAL_MESSAGE_ID, ORIGINAL_QUEUE
 from journalfs.live.settings import settings_in_force
 from journalfs.pipeline.notes import ENVELOPE, with_notes
 from journalfs.pipeline.report import Table, bars, write_report

@@ -80,11 +80,7 @@ def bars(name: str, title: str, values: Mapping[str, float], unit: str) -> Plot:
 
 
 def steps(
-    name: str,
-    title: str,
-    edges_ms: Sequence[int],
-    series: Mapping[str, Sequence[float]],
-    unit: str,
+    name: str, title: str, edges_ms: Sequence[int], series: Mapping[str, Sequence[float]], unit: str
 ) -> Plot:
     """Values of stretches of time, one on top of the other: each from one edge to the next."""
     figure, axes = _axes(title)

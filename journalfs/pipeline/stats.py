@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark import StorageLevel
 from pyspark.sql import functions as f
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql import types as t
 
 from journalfs.pipeline.report import Plot, Table, bars, columns, steps, write_report
 from journalfs.pipeline.times import moment
@@ -37,15 +29,15 @@ MINUTE: Final = 60 * SECOND
 HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
 
-READ: Final = StructType(
+READ: Final = t.StructType(
     [
-        StructField("address", StringType()),
-        StructField("queue", StringType()),
-        StructField("timestamp", LongType()),
-        StructField("expiration", LongType()),
-        StructField("deliveryCount", IntegerType()),
-        StructField("largeMessage", BooleanType()),
-        StructField("body", BinaryType()),
+        t.StructField("address", t.StringType()),
+        t.StructField("queue", t.StringType()),
+        t.StructField("timestamp", t.LongType()),
+        t.StructField("expiration", t.LongType()),
+        t.StructField("deliveryCount", t.IntegerType()),
+        t.StructField("largeMessage", t.BooleanType()),
+        t.StructField("body", t.BinaryType()),
     ]
 )
 WIDTHS: Final = (
@@ -106,19 +98,9 @@ class QueueStats:
 
 
 HEADINGS: Final = (
-    "address",
-    "queue",
-    "messages",
-    "bytes",
-    "largest (bytes)",
-    "large messages",
-    "redelivered",
-    "expired",
-    "oldest sent (UTC)",
-    "newest sent (UTC)",
-    "median age (days)",
-    "messages per hour",
-)
+    "address", "queue", "messages", "bytes", "largest (bytes)", "large messages", "redelivered", "expired",
+    "oldest sent (UTC)", "newest sent (UTC)", "median age (days)", "messages per hour",
+)  # fmt: skip
 """Of the same in a report."""
 
 

@@ -12,22 +12,8 @@ from typing import Any, Final, Protocol
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import types as t
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampType,
-)
 
 from journalfs.engine.columns import (
     ROW_AMQP,
@@ -53,7 +39,7 @@ from journalfs.spark.schema import COLUMNS, column_name
 _WHOLE: Final = ("byte", "short", "int", "long", "ubyte", "ushort", "uint", "ulong", "timestamp")
 _BROKEN: Final = ("float", "double")
 _BYTES: Final = ("bytes", "binary")
-_WHOLE_TYPES: Final = (ByteType, ShortType, IntegerType, LongType)
+_WHOLE_TYPES: Final = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
 
 
 class Rows(Protocol):
@@ -70,7 +56,7 @@ class Rows(Protocol):
     def values(self) -> Any: ...
 
 
-def property_column(rows: Rows, name: str, declared: DataType, kind: Any) -> Any:
+def property_column(rows: Rows, name: str, declared: t.DataType, kind: Any) -> Any:
     """The property of that name of each message, null where there is none, or where it is of a type that the
     declared one does not hold: numbers are neither rounded nor cut, and text is not taken for numbers.
     """
@@ -85,19 +71,19 @@ def property_column(rows: Rows, name: str, declared: DataType, kind: Any) -> Any
     return found.take(pa.array(at, mask=at < 0))
 
 
-def _converted(types: Any, values: Any, declared: DataType, kind: Any) -> Any:
-    if isinstance(declared, StringType):
+def _converted(types: Any, values: Any, declared: t.DataType, kind: Any) -> Any:
+    if isinstance(declared, t.StringType):
         return values
-    if isinstance(declared, BooleanType):
+    if isinstance(declared, t.BooleanType):
         return pc.equal(_only(types, values, ("boolean",)), "true")
-    if isinstance(declared, BinaryType):
+    if isinstance(declared, t.BinaryType):
         texts = _only(types, values, _BYTES).to_pylist()
         return pa.array([None if text is None else base64.b64decode(text) for text in texts], kind)
-    if isinstance(declared, DoubleType | FloatType):
+    if isinstance(declared, t.DoubleType | t.FloatType):
         numbers = pc.cast(_only(types, values, (*_WHOLE, *_BROKEN)), pa.float64())
         return pc.cast(numbers, kind, safe=False)
     numbers = pc.cast(_whole(types, values), pa.int64())
-    if isinstance(declared, TimestampType):
+    if isinstance(declared, t.TimestampType):
         limit = (1 << 63) // 1000
         return pc.cast(pc.multiply(_within(numbers, -limit, limit - 1), 1000), kind)
     assert isinstance(declared, _WHOLE_TYPES), "the schema was checked"
@@ -131,15 +117,10 @@ _US_IN_MS: Final = 1000
 _MS_MAX: Final = (2**63 - 1) // _US_IN_MS
 
 _TEXTS: Final = {
-    "address": Column.ADDRESS,
-    "userId": Column.USER_ID,
-    "groupId": Column.GROUP,
-    "duplicateId": Column.DUPLICATE,
-    "duplicateIdBytes": Column.DUPLICATE_BYTES,
-    "bodyBytes": Column.BODY_BYTES,
-    "damage": Column.DAMAGE,
-    "rawMessage": Column.RAW,
-}
+    "address": Column.ADDRESS, "userId": Column.USER_ID, "groupId": Column.GROUP,
+    "duplicateId": Column.DUPLICATE, "duplicateIdBytes": Column.DUPLICATE_BYTES,
+    "bodyBytes": Column.BODY_BYTES, "damage": Column.DAMAGE, "rawMessage": Column.RAW,
+}  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -205,7 +186,7 @@ class PropertyRows:
 class Reading:
     """How messages become batches of a schema."""
 
-    schema: StructType
+    schema: t.StructType
     arrow_schema: Any = field(init=False)
     wanted: tuple[Column, ...] = field(init=False)
 
@@ -237,12 +218,12 @@ class Reading:
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema), batch.count
 
 
-def _wanted(schema: StructType) -> set[Column]:
+def _wanted(schema: t.StructType) -> set[Column]:
     found: set[Column] = set()
     for one in schema.fields:
         name = column_name(one.name)
         if name == "body":
-            found.add(Column.BODY_FILE if isinstance(one.dataType, BinaryType) else Column.BODY)
+            found.add(Column.BODY_FILE if isinstance(one.dataType, t.BinaryType) else Column.BODY)
         elif name in _TEXTS:
             found.add(_TEXTS[name])
         elif name == "properties" or name not in COLUMNS:
@@ -254,12 +235,12 @@ def _array(batch: Batch, name: str, declared: Any, kind: Any) -> Any:
     if name in _TEXTS:
         return batch.text(_TEXTS[name], kind)
     if name == "body":
-        return batch.text(Column.BODY_FILE if isinstance(declared, BinaryType) else Column.BODY, kind)
+        return batch.text(Column.BODY_FILE if isinstance(declared, t.BinaryType) else Column.BODY, kind)
     if name == "properties":
         return _properties(batch, declared, kind)
     if name not in COLUMNS:
         return property_column(batch.properties, name, declared, kind)
-    return _FIXED[name](batch, isinstance(declared, LongType))
+    return _FIXED[name](batch, isinstance(declared, t.LongType))
 
 
 def _text(columns: Columns, column: Column, kind: Any) -> Any:
@@ -279,9 +260,9 @@ def _buffer(found: Buffer) -> Any:
     return pa.foreign_buffer(found.address, found.size_bytes, found.owner)
 
 
-def _properties(batch: Batch, declared: MapType, kind: Any) -> Any:
+def _properties(batch: Batch, declared: t.MapType, kind: Any) -> Any:
     rows = batch.properties
-    if isinstance(declared.valueType, StringType):
+    if isinstance(declared.valueType, t.StringType):
         items = rows.values
     else:
         items = pa.StructArray.from_arrays([rows.types, rows.values], fields=list(kind.item_type))

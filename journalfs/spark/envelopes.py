@@ -10,23 +10,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 import pyarrow.compute as pc
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    NullType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types as t
 
 from journalfs.errors import WrongCall
 from journalfs.spark.schema import PLAIN_PROPERTIES, PROPERTIES, PROPERTY, column_name
@@ -36,38 +20,24 @@ _encode: Final = msgspec.json.Encoder().encode
 _IGNORED: Final = ("id", "queue", "address", "largeMessage", "damage", "rawMessage", "duplicateIdBytes")
 """Columns of a read that say nothing of a new message."""
 _BODIES: Final = ("body", "value", "bodyBytes")
-_TEXT: Final = (StringType,)
-_NUMBER: Final = (IntegerType, LongType, ShortType, ByteType)
-_TIME: Final = (TimestampType, LongType, IntegerType, ShortType, ByteType)
-_HEADERS: Final[dict[str, tuple[type[DataType], ...]]] = {
-    "type": _TEXT,
-    "protocol": _TEXT,
-    "durable": (BooleanType,),
-    "priority": _NUMBER,
-    "timestamp": _TIME,
-    "expiration": _TIME,
-    "scheduledTime": _TIME,
-    "deliveryCount": _NUMBER,
-    "userId": _TEXT,
-    "groupId": _TEXT,
+_TEXT: Final = (t.StringType,)
+_NUMBER: Final = (t.IntegerType, t.LongType, t.ShortType, t.ByteType)
+_TIME: Final = (t.TimestampType, t.LongType, t.IntegerType, t.ShortType, t.ByteType)
+_HEADERS: Final[dict[str, tuple[type[t.DataType], ...]]] = {
+    "type": _TEXT, "protocol": _TEXT, "durable": (t.BooleanType,), "priority": _NUMBER, "timestamp": _TIME,
+    "expiration": _TIME, "scheduledTime": _TIME, "deliveryCount": _NUMBER, "userId": _TEXT, "groupId": _TEXT,
     "duplicateId": _TEXT,
-}
+}  # fmt: skip
 """Types that a header's column may have; the first are those to cast others to. A time that is a number is
 milliseconds since 1970.
 """
 _STRUCTURED: Final = ("map", "stream")
 """Types of messages whose bodies have types inside, which a column of text does not carry."""
-_KINDS: Final[dict[type[DataType], str]] = {
-    StringType: "string",
-    BooleanType: "boolean",
-    ByteType: "byte",
-    ShortType: "short",
-    IntegerType: "int",
-    LongType: "long",
-    FloatType: "float",
-    DoubleType: "double",
-    BinaryType: "bytes",
-}
+_KINDS: Final[dict[type[t.DataType], str]] = {
+    t.StringType: "string", t.BooleanType: "boolean", t.ByteType: "byte", t.ShortType: "short",
+    t.IntegerType: "int", t.LongType: "long", t.FloatType: "float", t.DoubleType: "double",
+    t.BinaryType: "bytes",
+}  # fmt: skip
 _WHOLE: Final = ("byte", "short", "int", "long", "ubyte", "ushort", "uint", "ulong", "timestamp")
 
 Put = Callable[[dict[str, Any], Any], None]
@@ -76,7 +46,7 @@ Put = Callable[[dict[str, Any], Any], None]
 class Envelopes:
     """Turns record batches of one schema into lines. Raises `WrongCall` for a schema that says no message."""
 
-    def __init__(self, schema: StructType) -> None:
+    def __init__(self, schema: t.StructType) -> None:
         names = {name: _meant(name) for name in schema.names}
         meant = set(names.values())
         self._puts = [(one.name, _put_of(names[one.name], one)) for one in schema.fields]
@@ -148,8 +118,8 @@ def _meant(name: str) -> str:
     return "value" if name.lower() == "value" else column_name(name)
 
 
-def _is_text(declared: DataType) -> bool:
-    return isinstance(declared, StringType)
+def _is_text(declared: t.DataType) -> bool:
+    return isinstance(declared, t.StringType)
 
 
 def _are_lines(texts: Any) -> bool:
@@ -159,19 +129,19 @@ def _are_lines(texts: Any) -> bool:
     return not pc.any(pc.match_substring(texts, "\n")).as_py()
 
 
-def _put_of(name: str, column: StructField) -> Put:  # noqa: PLR0911 - a table
+def _put_of(name: str, column: t.StructField) -> Put:  # noqa: PLR0911 - a table
     """What puts a column, which means `name`, into a message."""
     declared = column.dataType
     if name in _IGNORED:
         return lambda message, value: None
     if name == "envelope":
-        return _key(name) if isinstance(declared, StringType) else _refuse(column, "string")
+        return _key(name) if isinstance(declared, t.StringType) else _refuse(column, "string")
     if name in _BODIES:
         return _body_of(name, column)
     if name in _HEADERS:
-        if not isinstance(declared, (*_HEADERS[name], NullType)):
+        if not isinstance(declared, (*_HEADERS[name], t.NullType)):
             return _refuse(column, " or ".join(one().simpleString() for one in _HEADERS[name][:2]))
-        return _time(name) if isinstance(declared, TimestampType) else _key(name)
+        return _time(name) if isinstance(declared, t.TimestampType) else _key(name)
     if name == "properties":
         return _put_properties if _are_properties(declared) else _refuse(column, _PROPERTIES_TYPES)
     if type(declared) not in _KINDS:
@@ -179,7 +149,7 @@ def _put_of(name: str, column: StructField) -> Put:  # noqa: PLR0911 - a table
     return _property(name, _KINDS[type(declared)])
 
 
-def _refuse(column: StructField, wanted: str) -> NoReturn:
+def _refuse(column: t.StructField, wanted: str) -> NoReturn:
     raise WrongCall(
         f"column {column.name!r} cannot be written as {column.dataType.simpleString()}: cast it to {wanted}"
     )
@@ -188,22 +158,22 @@ def _refuse(column: StructField, wanted: str) -> NoReturn:
 _PROPERTIES_TYPES: Final = f"{PLAIN_PROPERTIES.simpleString()} or {PROPERTIES.simpleString()}"
 
 
-def _are_properties(declared: DataType) -> bool:
+def _are_properties(declared: t.DataType) -> bool:
     """Whether a column is a map of texts, or of values with their types as a read gives them."""
-    if isinstance(declared, NullType):
+    if isinstance(declared, t.NullType):
         return True
-    if not isinstance(declared, MapType) or not isinstance(declared.keyType, StringType):
+    if not isinstance(declared, t.MapType) or not isinstance(declared.keyType, t.StringType):
         return False
     value = declared.valueType
-    if isinstance(value, StructType):
+    if isinstance(value, t.StructType):
         return sorted(value.names) == sorted(PROPERTY.names) and all(_is_text(one.dataType) for one in value)
-    return isinstance(value, StringType)
+    return isinstance(value, t.StringType)
 
 
-def _body_of(name: str, column: StructField) -> Put:
-    if isinstance(column.dataType, StringType) and name != "bodyBytes":
+def _body_of(name: str, column: t.StructField) -> Put:
+    if isinstance(column.dataType, t.StringType) and name != "bodyBytes":
         return _key("body")
-    if isinstance(column.dataType, BinaryType):
+    if isinstance(column.dataType, t.BinaryType):
         return lambda message, value: message.__setitem__("body_base64", base64.b64encode(value).decode())
     return _refuse(column, "binary" if name == "bodyBytes" else "string or binary")
 

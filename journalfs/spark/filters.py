@@ -14,23 +14,10 @@ from pyspark.sql.types import DataType, StructType, TimestampType
 
 HEADERS: Final = frozenset(
     {
-        "id",
-        "queue",
-        "address",
-        "type",
-        "protocol",
-        "durable",
-        "priority",
-        "timestamp",
-        "expiration",
-        "deliveryCount",
-        "scheduledTime",
-        "userId",
-        "groupId",
-        "duplicateId",
-        "largeMessage",
+        "id", "queue", "address", "type", "protocol", "durable", "priority", "timestamp", "expiration",
+        "deliveryCount", "scheduledTime", "userId", "groupId", "duplicateId", "largeMessage",
     }
-)
+)  # fmt: skip
 """Columns that are known without the body and without properties."""
 
 _COMPARE: Final[dict[type, Callable[[Any, Any], Any]]] = {

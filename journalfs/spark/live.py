@@ -41,16 +41,8 @@ IN_TX: Final = ("ADD_TX", "UPDATE_TX", "DELETE_TX")
 ENDS: Final = ("PREPARE", "COMMIT", "ROLLBACK")
 
 LARGE, REF, ACK, DELIVERIES, PAGE_TX, SCHEDULE, CURSOR, PAGE_DONE, MESSAGE = (
-    30,
-    32,
-    33,
-    34,
-    35,
-    36,
-    39,
-    42,
-    45,
-)
+    30, 32, 33, 34, 35, 36, 39, 42, 45,
+)  # fmt: skip
 ROW: Final = ("id", "queueId", "deliveryCount", "scheduledMs", "isPaged", "source", "body")
 
 WITH_NUMBERS: Final = (REF, ACK, DELIVERIES, PAGE_TX, SCHEDULE, CURSOR, PAGE_DONE)

@@ -123,13 +123,6 @@ def _starting(text: str) -> str:
 
 
 _READ: Final[dict[str, Callable[[str], Any]]] = {
-    "queues": names_in,
-    "columns": _list,
-    "partition_bytes": _size,
-    "batch_bytes": _size,
-    "index": _boolean,
-    "max_messages": _count,
-    "starting": _starting,
-    "acknowledge": _boolean,
-    "exact_rows": _count,
-}
+    "queues": names_in, "columns": _list, "partition_bytes": _size, "batch_bytes": _size, "index": _boolean,
+    "max_messages": _count, "starting": _starting, "acknowledge": _boolean, "exact_rows": _count,
+}  # fmt: skip

@@ -12,17 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import types as t
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
 
 from journalfs.config.layout import BINDINGS_EXTENSION, JOURNAL_EXTENSION
 from journalfs.engine.buffers import MemoryFile
@@ -42,53 +33,44 @@ from journalfs.spark.place import refuse_mount
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-RECORDS: Final = StructType(
+RECORDS: Final = t.StructType(
     [
-        StructField("file", StringType()),
-        StructField("fileId", LongType()),
-        StructField("fresh", BooleanType()),
-        StructField("offset", LongType()),
-        StructField("kind", StringType()),
-        StructField("id", LongType()),
-        StructField("tx", LongType()),
-        StructField("userType", IntegerType()),
-        StructField("compactCount", IntegerType()),
-        StructField("count", IntegerType()),
-        StructField("inDamage", BooleanType()),
-        StructField("bytes", LongType()),
-        StructField("a", LongType()),
-        StructField("b", LongType()),
-        StructField("c", LongType()),
-        StructField("body", BinaryType()),
+        t.StructField("file", t.StringType()),
+        t.StructField("fileId", t.LongType()),
+        t.StructField("fresh", t.BooleanType()),
+        t.StructField("offset", t.LongType()),
+        t.StructField("kind", t.StringType()),
+        t.StructField("id", t.LongType()),
+        t.StructField("tx", t.LongType()),
+        t.StructField("userType", t.IntegerType()),
+        t.StructField("compactCount", t.IntegerType()),
+        t.StructField("count", t.IntegerType()),
+        t.StructField("inDamage", t.BooleanType()),
+        t.StructField("bytes", t.LongType()),
+        t.StructField("a", t.LongType()),
+        t.StructField("b", t.LongType()),
+        t.StructField("c", t.LongType()),
+        t.StructField("body", t.BinaryType()),
     ]
 )
-PAGES: Final = StructType(
+PAGES: Final = t.StructType(
     [
-        StructField("file", StringType()),
-        StructField("page", LongType()),
-        StructField("number", IntegerType()),
-        StructField("offset", LongType()),
-        StructField("id", LongType()),
-        StructField("tx", LongType()),
-        StructField("source", IntegerType()),
-        StructField("queues", ArrayType(LongType())),
-        StructField("body", BinaryType()),
+        t.StructField("file", t.StringType()),
+        t.StructField("page", t.LongType()),
+        t.StructField("number", t.IntegerType()),
+        t.StructField("offset", t.LongType()),
+        t.StructField("id", t.LongType()),
+        t.StructField("tx", t.LongType()),
+        t.StructField("source", t.IntegerType()),
+        t.StructField("queues", t.ArrayType(t.LongType())),
+        t.StructField("body", t.BinaryType()),
     ]
 )
 
 _WIDTHS: Final[dict[int, tuple[int, tuple[int, ...]]]] = {
-    29: (8, (8,)),
-    32: (8, (8,)),
-    33: (8, (8,)),
-    34: (12, (8, 4)),
-    35: (12, (8, 4)),
-    36: (16, (8, 8)),
-    39: (20, (8, 8, 4)),
-    40: (16, (8, 8, 8)),
-    41: (12, (8, 4, 8)),
-    42: (20, (8, 8, 4)),
-    43: (16, (8, 8)),
-}
+    29: (8, (8,)), 32: (8, (8,)), 33: (8, (8,)), 34: (12, (8, 4)), 35: (12, (8, 4)), 36: (16, (8, 8)),
+    39: (20, (8, 8, 4)), 40: (16, (8, 8, 8)), 41: (12, (8, 4, 8)), 42: (20, (8, 8, 4)), 43: (16, (8, 8)),
+}  # fmt: skip
 """By user type: bytes without which a record says nothing, and the widths of its numbers."""
 
 _EXTENSIONS: Final = (JOURNAL_EXTENSION, BINDINGS_EXTENSION, "jms")
@@ -96,14 +78,9 @@ _BESIDE: Final = (CONTROL_FILE_NAME, SERVER_LOCK_NAME, PRIMARY_LOCK_NAME, BACKUP
 """In the directory of a journal, beside its files."""
 
 _FIELDS: Final = {
-    "offset": "offset",
-    "bytes": "length",
-    "id": "id",
-    "tx": "tx",
-    "userType": "user_type",
-    "compactCount": "compact_count",
-    "count": "count",
-}
+    "offset": "offset", "bytes": "length", "id": "id", "tx": "tx", "userType": "user_type",
+    "compactCount": "compact_count", "count": "count",
+}  # fmt: skip
 """Columns that are fields of a record as the core found it."""
 
 _TYPED: Final = (RecordKind.ADD, RecordKind.UPDATE, RecordKind.ADD_TX, RecordKind.UPDATE_TX)
@@ -121,13 +98,13 @@ def pages(spark: SparkSession, path: str | list[str]) -> DataFrame:
     return _given(spark, path, PAGES)
 
 
-def _given(spark: SparkSession, path: str | list[str], schema: StructType) -> DataFrame:
+def _given(spark: SparkSession, path: str | list[str], schema: t.StructType) -> DataFrame:
     for one in [path] if isinstance(path, str) else path:
         refuse_mount(one)
     return decoded(spark, path, schema)
 
 
-def decoded(spark: SparkSession, path: str | list[str], schema: StructType) -> DataFrame:
+def decoded(spark: SparkSession, path: str | list[str], schema: t.StructType) -> DataFrame:
     """The same with some of the columns only: what is not asked for is neither copied nor moved."""
     decode = _pages_of if "page" in schema.names else _records_of
     files = spark.read.format("binaryFile").load(path).select("path", "content")
@@ -140,7 +117,7 @@ def _files(batches: Iterable[Any]) -> Iterator[tuple[str, Any]]:
             yield path.as_py(), content.as_buffer()
 
 
-def _records_of(schema: StructType, batches: Iterable[Any]) -> Iterator[Any]:
+def _records_of(schema: t.StructType, batches: Iterable[Any]) -> Iterator[Any]:
     arrow_schema = to_arrow_schema(schema, timezone="UTC")
     for path, content in _files(batches):
         found = _journal(path, content)
@@ -263,7 +240,7 @@ def _slices(content: Any, offsets: Array, lengths: Array, kind: Any) -> Any:
     )
 
 
-def _pages_of(schema: StructType, batches: Iterable[Any]) -> Iterator[Any]:
+def _pages_of(schema: t.StructType, batches: Iterable[Any]) -> Iterator[Any]:
     arrow_schema = to_arrow_schema(schema, timezone="UTC")
     for path, content in _files(batches):
         folder, _, name = path.rpartition("/")

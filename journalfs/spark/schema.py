@@ -5,54 +5,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types as t
 
 from journalfs.errors import WrongCall
 
-PROPERTY: Final = StructType([StructField("type", StringType()), StructField("value", StringType())])
-PROPERTIES: Final = MapType(StringType(), PROPERTY)
-PLAIN_PROPERTIES: Final = MapType(StringType(), StringType())
+PROPERTY: Final = t.StructType(
+    [t.StructField("type", t.StringType()), t.StructField("value", t.StringType())]
+)
+PROPERTIES: Final = t.MapType(t.StringType(), PROPERTY)
+PLAIN_PROPERTIES: Final = t.MapType(t.StringType(), t.StringType())
 
-_TIME: Final = (TimestampType(), LongType())
+_TIME: Final = (t.TimestampType(), t.LongType())
 
-COLUMNS: Final[dict[str, tuple[DataType, ...]]] = {
-    "id": (LongType(),),
-    "queue": (StringType(),),
-    "address": (StringType(),),
-    "type": (StringType(),),
-    "protocol": (StringType(),),
-    "durable": (BooleanType(),),
-    "priority": (IntegerType(),),
+COLUMNS: Final[dict[str, tuple[t.DataType, ...]]] = {
+    "id": (t.LongType(),),
+    "queue": (t.StringType(),),
+    "address": (t.StringType(),),
+    "type": (t.StringType(),),
+    "protocol": (t.StringType(),),
+    "durable": (t.BooleanType(),),
+    "priority": (t.IntegerType(),),
     "timestamp": _TIME,
     "expiration": _TIME,
-    "deliveryCount": (IntegerType(),),
+    "deliveryCount": (t.IntegerType(),),
     "scheduledTime": _TIME,
-    "userId": (StringType(),),
-    "groupId": (StringType(),),
-    "duplicateId": (StringType(),),
-    "largeMessage": (BooleanType(),),
+    "userId": (t.StringType(),),
+    "groupId": (t.StringType(),),
+    "duplicateId": (t.StringType(),),
+    "largeMessage": (t.BooleanType(),),
     "properties": (PROPERTIES, PLAIN_PROPERTIES),
-    "body": (StringType(), BinaryType()),
-    "bodyBytes": (BinaryType(),),
-    "damage": (StringType(),),
-    "duplicateIdBytes": (BinaryType(),),
-    "rawMessage": (BinaryType(),),
-    "envelope": (StringType(),),
+    "body": (t.StringType(), t.BinaryType()),
+    "bodyBytes": (t.BinaryType(),),
+    "damage": (t.StringType(),),
+    "duplicateIdBytes": (t.BinaryType(),),
+    "rawMessage": (t.BinaryType(),),
+    "envelope": (t.StringType(),),
 }
 """The types that a column may be declared with; the first is the usual one."""
 
@@ -60,17 +47,9 @@ ASKED_FOR_ONLY: Final = ("duplicateIdBytes", "rawMessage", "envelope")
 """Columns that are there only when they are named."""
 
 PROPERTY_TYPES: Final = (
-    StringType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    ShortType,
-    IntegerType,
-    LongType,
-    FloatType,
-    DoubleType,
-    TimestampType,
-)
+    t.StringType, t.BinaryType, t.BooleanType, t.ByteType, t.ShortType, t.IntegerType, t.LongType,
+    t.FloatType, t.DoubleType, t.TimestampType,
+)  # fmt: skip
 """Types that a property may be declared with."""
 
 
@@ -82,7 +61,7 @@ def column_name(declared: str) -> str:
     return _BY_LOWER.get(declared.lower(), declared)
 
 
-def usual_schema(names: Sequence[str] = ()) -> StructType:
+def usual_schema(names: Sequence[str] = ()) -> t.StructType:
     """The schema of those columns, or of the usual ones. Raises `WrongCall`."""
     asked = list(map(column_name, names))
     unknown = [name for name in asked if name not in COLUMNS]
@@ -95,10 +74,10 @@ def usual_schema(names: Sequence[str] = ()) -> StructType:
     if twice:
         raise WrongCall(f"option 'columns': {twice[0]!r} is named twice")
     chosen = asked or [name for name in COLUMNS if name not in ASKED_FOR_ONLY]
-    return StructType([StructField(name, COLUMNS[name][0]) for name in chosen])
+    return t.StructType([t.StructField(name, COLUMNS[name][0]) for name in chosen])
 
 
-def check_schema(schema: StructType) -> None:
+def check_schema(schema: t.StructType) -> None:
     """Raise `WrongCall` for a declared column that cannot be filled. What is no column is a property."""
     for column in schema.fields:
         allowed = COLUMNS.get(column_name(column.name))
@@ -113,5 +92,5 @@ def check_schema(schema: StructType) -> None:
             )
 
 
-def _same(declared: DataType, allowed: DataType) -> bool:
+def _same(declared: t.DataType, allowed: t.DataType) -> bool:
     return declared.simpleString() == allowed.simpleString()

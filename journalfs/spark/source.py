@@ -6,15 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    DataSourceStreamWriter,
-    DataSourceWriter,
-    Filter,
-    InputPartition,
-)
+from pyspark.sql import datasource
 from pyspark.sql.types import StructType
 
 from journalfs.errors import WrongCall
@@ -35,7 +27,7 @@ _OF_WRITES: Final = ("exact_rows",)
 _OF_READS: Final = ("selector", "columns", "partition_bytes", "batch_bytes", "history")
 
 
-class JournalfsSource(DataSource):
+class JournalfsSource(datasource.DataSource):
     """The messages of a store. Made by Spark, in processes of its own."""
 
     @classmethod
@@ -50,7 +42,7 @@ class JournalfsSource(DataSource):
     def schema(self) -> StructType:
         return usual_schema(self._checked().columns)
 
-    def reader(self, schema: StructType) -> DataSourceReader:
+    def reader(self, schema: StructType) -> datasource.DataSourceReader:
         return BatchReader(*self._batch(schema))
 
     def _batch(self, schema: StructType) -> tuple[Options, StructType]:
@@ -59,7 +51,7 @@ class JournalfsSource(DataSource):
         check_schema(schema)
         return options, schema
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+    def streamReader(self, schema: StructType) -> datasource.DataSourceStreamReader:  # noqa: N802 - Spark's name
         from journalfs.spark.stream import StreamReader  # noqa: PLC0415 - most jobs are no streams
 
         check_schema(schema)
@@ -67,14 +59,14 @@ class JournalfsSource(DataSource):
         refuse_unused(options, "a stream", (*_OF_WRITES, "history"))
         return StreamReader(options, schema)
 
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+    def writer(self, schema: StructType, overwrite: bool) -> datasource.DataSourceWriter:
         from journalfs.spark.writer import StagingWriter  # noqa: PLC0415 - loads what changes stores
 
         options = self._checked()
         refuse_unused(options, "a write", (*_OF_STREAMS, *_OF_READS))
         return StagingWriter(options, schema, overwrite=overwrite)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's
+    def streamWriter(self, schema: StructType, overwrite: bool) -> datasource.DataSourceStreamWriter:  # noqa: N802 - Spark's
         raise WrongCall(
             "format journalfs is not written by streams: write each batch, with "
             "foreachBatch(lambda batch, number: batch.write.format('journalfs').mode('append').save(PATH))"
@@ -84,11 +76,11 @@ class JournalfsSource(DataSource):
 class PushingSource(JournalfsSource):
     """The same where Spark hands filters down: it refuses a reader that takes them where it does not."""
 
-    def reader(self, schema: StructType) -> DataSourceReader:
+    def reader(self, schema: StructType) -> datasource.DataSourceReader:
         return PushingReader(*self._batch(schema))
 
 
-class BatchReader(DataSourceReader):
+class BatchReader(datasource.DataSourceReader):
     """One read of what is live when the job is planned. It is sent to the tasks, and holds no open file."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
@@ -96,7 +88,7 @@ class BatchReader(DataSourceReader):
         self.schema = schema
         self.conditions: tuple[Condition, ...] = ()
 
-    def partitions(self) -> Sequence[InputPartition]:
+    def partitions(self) -> Sequence[datasource.InputPartition]:
         settle()
         database = database_of(self.options.path)
         if database is not None:
@@ -115,12 +107,12 @@ class BatchReader(DataSourceReader):
         name = pa.array([queue.encode("utf-8", "replace").decode()])
         return all(one.mask(name)[0].as_py() for one in self.conditions if one.column == "queue")
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
+    def read(self, partition: datasource.InputPartition) -> Iterator[Any]:
         settle()
         wanted = Wanted(self.schema, self.options.batch_bytes, self.conditions, self.options.selector)
         if isinstance(partition, Pieces):
             return read_pieces(wanted, partition)
-        if partition is None or type(partition) is InputPartition:
+        if partition is None or type(partition) is datasource.InputPartition:
             return iter(())  # Spark asks for one partition also where there is none
         from journalfs.spark.tables import TableRange, read_range  # noqa: PLC0415 - an optional library
 
@@ -129,7 +121,7 @@ class BatchReader(DataSourceReader):
 
 
 class PushingReader(BatchReader):
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+    def pushFilters(self, filters: list[datasource.Filter]) -> Iterable[datasource.Filter]:  # noqa: N802 - Spark's name
         for wanted in filters:
             condition = condition_of(wanted, self.schema)
             if condition is None:

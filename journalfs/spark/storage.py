@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from journalfs import door
 from journalfs.config.layout import JOURNAL_EXTENSION
 from journalfs.errors import DecodeError, NotAStore
-from journalfs.format.journal_file import (
-    CONTROL_FILE_NAME,
-    ControlFile,
-    decode_control_file,
-    parse_history_name,
-    read_header,
-)
+from journalfs.format import journal_file
 from journalfs.limits import CONTROL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES
 from journalfs.live.bindings import read_bindings
 from journalfs.records.files.directory import effective_names, read_directory
@@ -52,7 +46,7 @@ def files_of(spark: SparkSession, path: str, *, history: bool = False) -> Files:
     storage = _Storage(spark)
     journal, bindings, paging, large = _directories(path)
     names = storage.names(journal)
-    control = storage.control(journal) if CONTROL_FILE_NAME in names else None
+    control = storage.control(journal) if journal_file.CONTROL_FILE_NAME in names else None
     chosen = effective_names(
         names, JOURNAL_EXTENSION, control, lambda name: storage.header_id(f"{journal}/{name}")
     )
@@ -99,7 +93,7 @@ def _kept_of(path: str) -> list[str]:
     kept: dict[int, tuple[int, str]] = {}
     with door.folder(layout.retention_dir) as held:
         for name in sorted(door.names_in(held)):
-            parsed = parse_history_name(name, extension=extension)
+            parsed = journal_file.parse_history_name(name, extension=extension)
             if parsed is None or parsed.file_id in there:
                 continue
             # What was kept before it was full was kept once more.
@@ -155,17 +149,17 @@ class _Storage:
         finally:
             stream.close()
 
-    def control(self, directory: str) -> ControlFile | None:
+    def control(self, directory: str) -> journal_file.ControlFile | None:
         """What a compaction that was not finished left to be done; a damaged one counts for nothing."""
         try:
-            return decode_control_file(
-                self.beginning(f"{directory}/{CONTROL_FILE_NAME}", CONTROL_FILE_BYTES_MAX)
+            return journal_file.decode_control_file(
+                self.beginning(f"{directory}/{journal_file.CONTROL_FILE_NAME}", CONTROL_FILE_BYTES_MAX)
             )
         except DecodeError:
             return None
 
     def header_id(self, path: str) -> int | None:
         try:
-            return read_header(self.beginning(path, JOURNAL_HEADER_BYTES)).file_id
+            return journal_file.read_header(self.beginning(path, JOURNAL_HEADER_BYTES)).file_id
         except DecodeError:
             return None

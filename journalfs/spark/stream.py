@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming import datasource
 
 from journalfs.clock import Clock, SystemClock
 from journalfs.engine.columns import Array
@@ -153,7 +148,7 @@ in other queues are there too, and so are messages with lower ids that were on t
 _MESSAGES: Final = (MessageType.MESSAGE, MessageType.LARGE_MESSAGE)
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(DataSourceStreamReader, datasource.SupportsTriggerAvailableNow):
     """Lives in a process of its own beside the driver, as long as the query runs."""
 
     def __init__(self, options: Options, schema: StructType, clock: Clock | None = None) -> None:
@@ -190,9 +185,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.view.identity.check(said)
         return Position.of_json(said)
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+    def getDefaultReadLimit(self) -> datasource.ReadLimit:  # noqa: N802
         most = self.options.max_messages
-        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+        return datasource.ReadAllAvailable() if most is None else datasource.ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Take all that is there now, in as many batches as it needs, and nothing that comes later."""
@@ -200,7 +195,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = Position().with_ids(self.view.ids(), self.view.undecided())
 
     def latestOffset(  # noqa: N802
-        self, start: Mapping[str, Any], limit: ReadLimit
+        self, start: Mapping[str, Any], limit: datasource.ReadLimit
     ) -> dict[str, Any]:
         # Spark plans from where its last batch ended once that is in its log of commits. It calls `commit`
         # only when there is another batch, which after the last one may be never.
@@ -238,10 +233,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._view = None
 
 
-def _limited(ready: Array, new: Array, limit: ReadLimit) -> tuple[Array, Array]:
+def _limited(ready: Array, new: Array, limit: datasource.ReadLimit) -> tuple[Array, Array]:
     """The ids to take now, and those to leave for later. A message counts once for each of its queues."""
     chosen, rows = np.unique(ready, return_counts=True)
-    if isinstance(limit, ReadMaxRows):
+    if isinstance(limit, datasource.ReadMaxRows):
         count = int(np.searchsorted(np.cumsum(rows), limit.max_rows, side="right"))
         chosen = chosen[: max(count, 1)]
     return chosen, np.setdiff1d(new, chosen)

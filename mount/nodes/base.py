@@ -16,18 +16,7 @@ from weakref import WeakValueDictionary
 import trio
 from pyfuse3 import EntryAttributes, FileNameT, ReaddirToken, SetattrFields, readdir_reply
 
-from journalfs.api import (
-    Bytes,
-    ByteSource,
-    KeptPermissions,
-    Permissions,
-    Queue,
-    QueuePath,
-    Removed,
-    Snapshot,
-    Store,
-    WritableStore,
-)
+from journalfs import api
 from journalfs.ids import Inode, MessageId
 from journalfs_mount.believed import Believed, Caching, caching_for
 from journalfs_mount.detached import Detachment
@@ -64,7 +53,7 @@ class OpenedFile:
 
     inode: Inode
     mtime_ns: int
-    source: ByteSource
+    source: api.ByteSource
     direct_io: bool
     keep_cache: bool
     selection: Selection | None = field(default=None, kw_only=True)
@@ -77,7 +66,7 @@ class OpenedFile:
     def opened_by(self, thread: int) -> None:
         """Who opened it; of importance only where somebody may have to wait for others."""
 
-    async def read(self, offset: int, length: int) -> Bytes:
+    async def read(self, offset: int, length: int) -> api.Bytes:
         if self.selection is not None:
             await self.selection.find_out()
         await read_ahead(self.source, offset, length)
@@ -105,7 +94,7 @@ RENDERINGS_MAX: Final = 2
 _rendering = trio.CapacityLimiter(RENDERINGS_MAX)
 
 
-async def read_ahead(source: ByteSource, offset: int, length: int) -> None:
+async def read_ahead(source: api.ByteSource, offset: int, length: int) -> None:
     """Have rendered in a thread what `read` would take long for."""
     work = source.ahead(offset, length)
     if work is not None:
@@ -121,7 +110,7 @@ class Unreadable:
     def size_bytes(self) -> int:
         return 0
 
-    def read(self, offset: int, length: int) -> Bytes:
+    def read(self, offset: int, length: int) -> api.Bytes:
         raise refuse(errno.EBADF)
 
     def ahead(self, offset: int, length: int) -> None:
@@ -187,7 +176,7 @@ class Node(ABC):
     def extended_attributes(self) -> Mapping[str, bytes]:
         return NO_ATTRIBUTES
 
-    def permissions(self) -> Permissions | None:
+    def permissions(self) -> api.Permissions | None:
         """What was said of who may do what with the address or queue that it is in. None: nothing."""
         if not self.context.kept_permissions or self.inode == ROOT:
             return None
@@ -259,7 +248,7 @@ class Node(ABC):
 
 async def move_messages(
     context: MountContext,
-    source: QueuePath,
+    source: api.QueuePath,
     message_ids: Callable[[], Sequence[MessageId]],
     target: Directory,
     part: str | None = None,
@@ -286,7 +275,7 @@ async def move_messages(
     return await store.move(source, message_ids(), queue)
 
 
-def moving_target(source: QueuePath, target: Directory) -> QueuePath:
+def moving_target(source: api.QueuePath, target: Directory) -> api.QueuePath:
     """The queue that messages of `source` go to when they are renamed into `target`."""
     queue = target.receiving_queue()
     if queue is None:
@@ -421,12 +410,12 @@ class Directory(Node):
     async def remove_directory(self) -> None:
         raise Refused(errno.EPERM, f"this directory always stays{COMES_BACK}")
 
-    def receiving_queue(self) -> QueuePath | None:
+    def receiving_queue(self) -> api.QueuePath | None:
         """The queue that messages moved here go to."""
         return None
 
     async def hold_messages(
-        self, source: QueuePath, message_ids: Callable[[], Sequence[MessageId]]
+        self, source: api.QueuePath, message_ids: Callable[[], Sequence[MessageId]]
     ) -> int | None:
         """Messages that are moved here wait for the end of a transaction; how many were there. None: it is
         none.
@@ -538,51 +527,23 @@ class MountContext:
     """The store, the kernel's view of it, and how to find one from the other."""
 
     __slots__ = (
-        "_changing",
-        "_own_slots",
-        "_queues",
-        "_removed_context",
-        "_slots_given",
-        "_snapshots",
-        "_staging",
-        "believed",
-        "brings_back",
-        "caching",
-        "detachment",
-        "endings",
-        "fixed",
-        "interruptions",
-        "kept_permissions",
-        "left_published",
-        "making_way",
-        "nodes",
-        "opened",
-        "options",
-        "pins",
-        "present",
-        "publications",
-        "publishing",
-        "refused_names",
-        "removed",
-        "report",
-        "shares",
-        "staged_directories",
-        "staged_room",
-        "store",
-        "without_tail",
-        "written",
-    )
+        "_changing", "_own_slots", "_queues", "_removed_context", "_slots_given", "_snapshots", "_staging",
+        "believed", "brings_back", "caching", "detachment", "endings", "fixed", "interruptions",
+        "kept_permissions", "left_published", "making_way", "nodes", "opened", "options", "pins", "present",
+        "publications", "publishing", "refused_names", "removed", "report", "shares", "staged_directories",
+        "staged_room", "store", "without_tail", "written",
+    )  # fmt: skip
 
     nodes: NodeTable[Node]
 
     def __init__(
         self,
-        store: Store,
+        store: api.Store,
         options: MountOptions,
         report: MountReport,
         *,
         of: MountContext | None = None,
-        brings_back: Removed | None = None,
+        brings_back: api.Removed | None = None,
     ) -> None:
         """`of` for the context of what nobody changes within a mount: a snapshot, or what was removed, which
         `brings_back` has.
@@ -592,11 +553,11 @@ class MountContext:
         self.report = report
         self.fixed = of is not None
         self._staging: StagingArea | None = None
-        self._changing: WritableStore | None = None
+        self._changing: api.WritableStore | None = None
         if not (options.read_only or store.read_only or self.fixed):
-            self._changing = cast(WritableStore, store)
+            self._changing = cast(api.WritableStore, store)
         self.brings_back = brings_back
-        self.removed: Removed | None = None
+        self.removed: api.Removed | None = None
         if self._changing is not None and not options.browse:
             self.removed = self._changing.keep_removed()
         self._removed_context: MountContext | None = None
@@ -606,7 +567,7 @@ class MountContext:
         if brings_back is not None:
             self.caching = replace(self.caching, name_s=0.0, directory_attributes_s=0.0)
         self.present = Presenter(options, store.hidden_bits, mounted_ns=report.started_ms * 1_000_000)
-        self.kept_permissions: KeptPermissions = store.permissions if of is None else of.kept_permissions
+        self.kept_permissions: api.KeptPermissions = store.permissions if of is None else of.kept_permissions
         self.believed = Believed()
         self.publications = Publications()
         self.shares: Shares = Shares(store.user_limits()) if of is None else of.shares
@@ -615,9 +576,9 @@ class MountContext:
         self.interruptions = Interruptions(self.shares)
         self.detachment, self.endings = Detachment(), Endings()
         self.written = WrittenNames()
-        self.without_tail: dict[QueuePath, Hashable] = {}
+        self.without_tail: dict[api.QueuePath, Hashable] = {}
         """Queues that this mount made, whose tail is not there, and the version of their content then."""
-        self.making_way: dict[QueuePath, int] = {}
+        self.making_way: dict[api.QueuePath, int] = {}
         """Queues whose empty tail was removed, and how many messages they had then."""
         self.publishing: set[bytes] = set()
         """Real paths of what is staged and being published."""
@@ -641,7 +602,7 @@ class MountContext:
         """True for a mount that changes nothing, whatever the store would take."""
         return self._changing is None
 
-    def changing(self) -> WritableStore:
+    def changing(self) -> api.WritableStore:
         """The store, to be changed. Refused on a mount that changes nothing, and in a snapshot."""
         if self._changing is None:
             if self.brings_back is not None:
@@ -649,13 +610,13 @@ class MountContext:
             raise Refused(errno.EROFS, _NEVER_CHANGES if self.fixed else _ONLY_READS)
         return self._changing
 
-    def removing(self) -> WritableStore:
+    def removing(self) -> api.WritableStore:
         """The store, to have something taken away. Refused where the mount is for looking and publishing."""
         if self.options.browse:
             raise Refused(errno.EPERM, _BROWSES)
         return self.changing()
 
-    def setting(self) -> WritableStore:
+    def setting(self) -> api.WritableStore:
         """The store, to have a setting or a message changed, by which messages may go. As `removing`."""
         if self.options.browse:
             raise Refused(errno.EPERM, f"{_BROWSES}, and no setting changed that might do it")
@@ -687,7 +648,7 @@ class MountContext:
     def now_ns(self) -> int:
         return self.report.clock.now_ms() * 1_000_000
 
-    def queue(self, address_name: str, queue_name: str) -> Queue:
+    def queue(self, address_name: str, queue_name: str) -> api.Queue:
         """The queue as the store has it now. ESTALE when it went."""
         address = self.store.address(address_name)
         queue = None if address is None else address.queue(queue_name)
@@ -695,12 +656,12 @@ class MountContext:
             raise gone()
         return queue
 
-    def permissions(self, address_name: str, queue_name: str | None) -> Permissions | None:
+    def permissions(self, address_name: str, queue_name: str | None) -> api.Permissions | None:
         """What was said of who may do what with an address or queue. None: as the mount says."""
         kept = self.kept_permissions
         return kept.of(address_name, queue_name) if kept else None
 
-    def slot_of(self, queue: Queue, address_name: str) -> int:
+    def slot_of(self, queue: api.Queue, address_name: str) -> int:
         """The slot that the numbers of this queue's messages are made with; from here on they can be taken
         apart. A queue of the store has its own, one of a snapshot gets one from the other end.
         """
@@ -711,7 +672,7 @@ class MountContext:
         self._queues[slot] = (self, *names)
         return slot
 
-    def of_snapshot(self, snapshot: Snapshot, store: Store) -> MountContext:
+    def of_snapshot(self, snapshot: api.Snapshot, store: api.Store) -> MountContext:
         """The context of a snapshot that is open: the same one each time."""
         context = self._snapshots.get(snapshot.identity)
         if context is None:
@@ -719,7 +680,7 @@ class MountContext:
             self._snapshots[snapshot.identity] = context
         return context
 
-    def of_removed(self, removed: Removed, store: Store) -> MountContext:
+    def of_removed(self, removed: api.Removed, store: api.Store) -> MountContext:
         """The context of what was removed, as it is now: always the same one."""
         if self._removed_context is None:
             self._removed_context = MountContext(
@@ -728,13 +689,13 @@ class MountContext:
         self._removed_context.store = store
         return self._removed_context
 
-    def snapshot_open(self, snapshot: Snapshot) -> bool:
+    def snapshot_open(self, snapshot: api.Snapshot) -> bool:
         """Whether somebody has a file of a snapshot open."""
         context = self._snapshots.get(snapshot.identity)
         nodes = [self.nodes.node(opened.inode) for opened in self.opened] if context is not None else ()
         return any(node is not None and node.context is context for node in nodes)
 
-    def forget_snapshot(self, snapshot: Snapshot) -> None:
+    def forget_snapshot(self, snapshot: api.Snapshot) -> None:
         """It was removed. Its slots are given to no other: the kernel may know messages by them."""
         context = self._snapshots.pop(snapshot.identity, None)
         if context is not None:

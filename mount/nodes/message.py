@@ -13,25 +13,14 @@ from journalfs.ids import Inode, MessageId
 from journalfs_mount.errnos import gone, no_such_name
 from journalfs_mount.inodes import message_inode, message_of
 from journalfs_mount.names import MESSAGES_DIRECTORY, encode_name, parse_message_name
-from journalfs_mount.nodes.base import (
-    DOTS,
-    Directory,
-    Entry,
-    FrozenEntries,
-    MountContext,
-    Node,
-    OpenedFile,
-    Selection,
-    move_messages,
-    reply_dots,
-)
+from journalfs_mount.nodes import base
 from journalfs_mount.nodes.view import ViewDirectory
 
 _OF_QUEUES: Final = frozenset({"user.journalfs.deliveryCount", "user.journalfs.scheduledTime"})
 """Attributes of a message that a queue gives it, and that may be taken away: then they are 0."""
 
 
-class MessageFile(Node):
+class MessageFile(base.Node):
     """A message's body. The same file in the queue and in every view of it that holds the message.
 
     Objects of this class come and go with each request unless the message's number had to be kept in the
@@ -44,7 +33,7 @@ class MessageFile(Node):
     """The message as the lookup found it, for the attributes that follow in the same request. Used once."""
 
     def __init__(
-        self, context: MountContext, address_name: str, queue_name: str, message_id: MessageId
+        self, context: base.MountContext, address_name: str, queue_name: str, message_id: MessageId
     ) -> None:
         super().__init__(context)
         self._address_name = address_name
@@ -53,7 +42,7 @@ class MessageFile(Node):
         self.at_hand = None
 
     @classmethod
-    def of_inode(cls, context: MountContext, inode: Inode) -> MessageFile:
+    def of_inode(cls, context: base.MountContext, inode: Inode) -> MessageFile:
         """Take a message's number apart. ESTALE when it was not given out by this mount."""
         slot, message_id = message_of(inode)
         node = cls(*context.queue_of_slot(slot), message_id)
@@ -108,16 +97,16 @@ class MessageFile(Node):
         if not await store.acknowledge((self._address_name, self._queue_name), [self._message_id]):
             raise no_such_name()
 
-    async def move(self, target: Directory, name: bytes) -> None:
+    async def move(self, target: base.Directory, name: bytes) -> None:
         source = self._address_name, self._queue_name
-        if not await move_messages(self.context, source, lambda: [self._message_id], target):
+        if not await base.move_messages(self.context, source, lambda: [self._message_id], target):
             raise no_such_name()
 
-    def open(self) -> OpenedFile:
+    def open(self) -> base.OpenedFile:
         message = self._message()
         # Its number stays. Where its bytes may not have, the kernel drops its pages when it opens it.
         kept = message.edition == 0
-        return OpenedFile(self.inode, message.mtime_ns, message.open(), direct_io=False, keep_cache=kept)
+        return base.OpenedFile(self.inode, message.mtime_ns, message.open(), direct_io=False, keep_cache=kept)
 
     def _message(self) -> Message:
         queue = self.context.queue(self._address_name, self._queue_name)
@@ -130,17 +119,17 @@ class MessageFile(Node):
         raise gone()
 
 
-class MessagesDirectory(Directory):
+class MessagesDirectory(base.Directory):
     """The messages of one view."""
 
     __slots__ = ("_view_directory",)
 
-    def __init__(self, context: MountContext, parent: ViewDirectory) -> None:
+    def __init__(self, context: base.MountContext, parent: ViewDirectory) -> None:
         super().__init__(context, parent.inode)
         self._view_directory = parent
 
     @property
-    def selection(self) -> Selection | None:
+    def selection(self) -> base.Selection | None:
         return self._view_directory.selection
 
     @property
@@ -153,7 +142,7 @@ class MessagesDirectory(Directory):
     def concerns(self, address_name: str) -> bool:
         return self._view_directory.concerns(address_name)
 
-    def find(self, name: bytes) -> Node | None:
+    def find(self, name: bytes) -> base.Node | None:
         parsed = parse_message_name(name)
         if parsed is None:
             return None
@@ -168,12 +157,12 @@ class MessagesDirectory(Directory):
     def receiving_queue(self) -> QueuePath | None:
         return self._view_directory.receiving_queue()
 
-    def entries(self) -> Sequence[Entry]:
+    def entries(self) -> Sequence[base.Entry]:
         listing = self._view_directory.view().listing()
         ids = ((listing.name(place), listing.message_id(place)) for place in range(len(listing)))
         return [(name, partial(self.message_node, message_id)) for name, message_id in ids]
 
-    def snapshot(self) -> FrozenEntries:
+    def snapshot(self) -> base.FrozenEntries:
         return MessageSnapshot(self, self._view_directory.view().listing(), self.slot())
 
     def left_count(self) -> int:
@@ -210,12 +199,12 @@ class MessageSnapshot:
 
     def reply(self, token: ReaddirToken, start: int) -> None:
         directory, listing = self._directory, self._listing
-        if not reply_dots(directory, token, start):
+        if not base.reply_dots(directory, token, start):
             return
         present, nodes = directory.context.present.file, directory.context.nodes
         caching, given = directory.context.caching, directory.permissions()
         name_s = caching.listed_message_s or directory.context.believed.name_s(self._left_count)
-        for place in range(max(start - DOTS, 0), len(listing)):
+        for place in range(max(start - base.DOTS, 0), len(listing)):
             message_id = listing.message_id(place)
             inode = message_inode(self._slot, message_id)
             kept = None
@@ -230,7 +219,7 @@ class MessageSnapshot:
                 attributes_s=caching.content_attributes_s,
                 given=given,
             )
-            taken = readdir_reply(token, FileNameT(listing.name(place)), entry, place + DOTS + 1)
+            taken = readdir_reply(token, FileNameT(listing.name(place)), entry, place + base.DOTS + 1)
             if kept is not None:
                 kept.lookups += taken
                 nodes.drop_unused(kept)

@@ -291,12 +291,7 @@ class TailFile(LinesFile):
             return OpenedFile(self.inode, view.mtime_ns, opened, direct_io=False, keep_cache=True)
         source = TailSource(self._directory, name)
         return OpenedFile(
-            self.inode,
-            view.mtime_ns,
-            source,
-            direct_io=True,
-            keep_cache=False,
-            selection=self.selection,
+            self.inode, view.mtime_ns, source, direct_io=True, keep_cache=False, selection=self.selection
         )
 
     def _now(self) -> Part:

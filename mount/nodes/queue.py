@@ -22,37 +22,9 @@ from urllib.parse import unquote_to_bytes
 from journalfs.api import Origins, Part, Queue, QueuePath, View
 from journalfs.errors import NameRefused, SelectorError
 from journalfs.ids import MessageId
+from journalfs_mount import names
 from journalfs_mount.errnos import refuse
-from journalfs_mount.names import (
-    ALL_NAME,
-    BY_ORIGIN_DIRECTORY,
-    BY_REASON_DIRECTORY,
-    DELIVERING_DIRECTORY,
-    EXPIRED_DIRECTORY,
-    FAILED_DIRECTORY,
-    FOLLOW_NAME,
-    MESSAGES_DIRECTORY,
-    REDRIVE_DIRECTORY,
-    SCHEDULED_DIRECTORY,
-    SETTINGS_NAME,
-    STATUS_NAME,
-    TAIL_NAME,
-    TAKE_NAME,
-    WHERE_DIRECTORY,
-    NameTable,
-    encode_name,
-    is_tail_name,
-    parse_part_name,
-)
-from journalfs_mount.nodes.base import (
-    Directory,
-    Entry,
-    MountContext,
-    Node,
-    OpenedFile,
-    Selection,
-    move_messages,
-)
+from journalfs_mount.nodes import base
 from journalfs_mount.nodes.message import MessagesDirectory
 from journalfs_mount.nodes.part import AllFile, PartFile, TailFile, part_version
 from journalfs_mount.nodes.place import Place
@@ -64,14 +36,14 @@ from journalfs_mount.nodes.written import Target
 from journalfs_mount.report import RenderedFile, json_text
 from journalfs_mount.staging import PlaceName
 
-_STREAMS: dict[bytes, type[StreamFile]] = {FOLLOW_NAME: FollowFile, TAKE_NAME: TakeFile}
+_STREAMS: dict[bytes, type[StreamFile]] = {names.FOLLOW_NAME: FollowFile, names.TAKE_NAME: TakeFile}
 _STATES: dict[bytes, Callable[[Queue], View]] = {
-    SCHEDULED_DIRECTORY: lambda queue: queue.scheduled(),
-    DELIVERING_DIRECTORY: lambda queue: queue.delivering(),
-    FAILED_DIRECTORY: lambda queue: queue.failed(),
-    EXPIRED_DIRECTORY: lambda queue: queue.expired(),
+    names.SCHEDULED_DIRECTORY: lambda queue: queue.scheduled(),
+    names.DELIVERING_DIRECTORY: lambda queue: queue.delivering(),
+    names.FAILED_DIRECTORY: lambda queue: queue.failed(),
+    names.EXPIRED_DIRECTORY: lambda queue: queue.expired(),
 }
-_FIXED_NAMES: dict[type[Directory], frozenset[bytes]] = {}
+_FIXED_NAMES: dict[type[base.Directory], frozenset[bytes]] = {}
 _SEPARATOR: Final = "::"
 _BARE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 """Taken for itself it would be another one's beginning as soon as two digits follow it."""
@@ -84,18 +56,18 @@ class ShownView(ViewDirectory):
 
     __slots__ = ()
 
-    async def move(self, target: Directory, name: bytes) -> None:
+    async def move(self, target: base.Directory, name: bytes) -> None:
         """All that is in it goes back to where it came from."""
         if not target.redrives:
             await super().move(target, name)
 
         def ids() -> Sequence[MessageId]:
-            return self.view().message_ids(ALL_NAME.decode())
+            return self.view().message_ids(names.ALL_NAME.decode())
 
-        await move_messages(self.context, self.queue_path(), ids, target)
+        await base.move_messages(self.context, self.queue_path(), ids, target)
 
-    def find(self, name: bytes) -> Node | None:
-        if (part := parse_part_name(name)) is not None:
+    def find(self, name: bytes) -> base.Node | None:
+        if (part := names.parse_part_name(name)) is not None:
             tail = self._tail(name) if part.is_tail else None
             became = self.became(name) if tail is None else None
             return tail if became is None else self._part(became)
@@ -114,38 +86,38 @@ class ShownView(ViewDirectory):
             _FIXED_NAMES[kind] = frozenset(self.named_children())
         return _FIXED_NAMES[kind]
 
-    def named_children(self) -> Mapping[bytes, Callable[[], Node]]:
+    def named_children(self) -> Mapping[bytes, Callable[[], base.Node]]:
         """Fixed names: the tail, and what is reached by name but never listed."""
         return {
-            TAIL_NAME: partial(TailFile, self.context, self),
-            ALL_NAME: partial(AllFile, self.context, self),
-            MESSAGES_DIRECTORY: partial(MessagesDirectory, self.context, self),
-            WHERE_DIRECTORY: partial(WhereDirectory, self.context, self),
-            BY_ORIGIN_DIRECTORY: partial(ByOriginDirectory, self.context, self),
-            BY_REASON_DIRECTORY: partial(ByReasonDirectory, self.context, self),
-            REDRIVE_DIRECTORY: partial(RedriveDirectory, self.context, self),
+            names.TAIL_NAME: partial(TailFile, self.context, self),
+            names.ALL_NAME: partial(AllFile, self.context, self),
+            names.MESSAGES_DIRECTORY: partial(MessagesDirectory, self.context, self),
+            names.WHERE_DIRECTORY: partial(WhereDirectory, self.context, self),
+            names.BY_ORIGIN_DIRECTORY: partial(ByOriginDirectory, self.context, self),
+            names.BY_REASON_DIRECTORY: partial(ByReasonDirectory, self.context, self),
+            names.REDRIVE_DIRECTORY: partial(RedriveDirectory, self.context, self),
         }
 
-    def entries(self) -> Sequence[Entry]:
+    def entries(self) -> Sequence[base.Entry]:
         """In the order of arrival. An empty tail is listed only where `*.jsonl` would find nothing else."""
         view = self.view()
         tails = [tail.name.encode() for tail in view.tails()]
-        parts: list[Entry] = [(part.name.encode(), partial(self._part, part)) for part in view.parts()]
+        parts: list[base.Entry] = [(part.name.encode(), partial(self._part, part)) for part in view.parts()]
         return [*parts, *((name, partial(self._shown_as, name)) for name in tails)]
 
-    def _shown_as(self, name: bytes) -> Node:
+    def _shown_as(self, name: bytes) -> base.Node:
         """What was listed as a tail by this name, as it is by now."""
         return self.find(name) or self._tail_file(name)
 
-    def _tail(self, name: bytes) -> Node | None:
+    def _tail(self, name: bytes) -> base.Node | None:
         """What is listed by this name, and is in no part yet."""
         is_there = any(tail.name.encode() == name for tail in self.view().tails())
         return self._tail_file(name) if is_there else None
 
-    def _tail_file(self, name: bytes) -> Node:
+    def _tail_file(self, name: bytes) -> base.Node:
         return self.enter(name, partial(TailFile, self.context, self, name))
 
-    def _part(self, part: Part) -> Node:
+    def _part(self, part: Part) -> base.Node:
         make = partial(PartFile, self.context, self, part)
         return self.enter(part.name.encode(), make, part_version(part))
 
@@ -157,7 +129,9 @@ class QueueDirectory(Place, ShownView):
 
     keeps_parts: ClassVar[bool] = True
 
-    def __init__(self, context: MountContext, parent_inode: int, address_name: str, queue_name: str) -> None:
+    def __init__(
+        self, context: base.MountContext, parent_inode: int, address_name: str, queue_name: str
+    ) -> None:
         super().__init__(context, parent_inode, address_name)
         self.queue_name = queue_name
 
@@ -170,7 +144,7 @@ class QueueDirectory(Place, ShownView):
         return self.context.read_only or not (self.context.written or self.staged_names())
 
     def place_name(self) -> PlaceName:
-        return encode_name(self.address_name), encode_name(self.queue_name)
+        return names.encode_name(self.address_name), names.encode_name(self.queue_name)
 
     def target(self) -> Target:
         return Target(self.address_name, self.queue_name)
@@ -181,16 +155,16 @@ class QueueDirectory(Place, ShownView):
     def receiving_queue(self) -> QueuePath:
         return self.queue_path()
 
-    def find(self, name: bytes) -> Node | None:
-        return None if is_tail_name(name) and self._lacks_tail() else super().find(name)
+    def find(self, name: bytes) -> base.Node | None:
+        return None if names.is_tail_name(name) and self._lacks_tail() else super().find(name)
 
-    def entries(self) -> Sequence[Entry]:
+    def entries(self) -> Sequence[base.Entry]:
         entries = super().entries()
-        return [one for one in entries if not is_tail_name(one[0])] if self._lacks_tail() else entries
+        return [one for one in entries if not names.is_tail_name(one[0])] if self._lacks_tail() else entries
 
-    async def create(self, name: bytes, flags: int, mode: int) -> tuple[Node, OpenedFile]:
+    async def create(self, name: bytes, flags: int, mode: int) -> tuple[base.Node, base.OpenedFile]:
         created = await super().create(name, flags, mode)
-        if is_tail_name(name):
+        if names.is_tail_name(name):
             self._has_tail()
         return created
 
@@ -235,12 +209,12 @@ class QueueDirectory(Place, ShownView):
     def extended_attributes(self) -> Mapping[str, bytes]:
         return self.queue().attributes()
 
-    def named_children(self) -> Mapping[bytes, Callable[[], Node]]:
+    def named_children(self) -> Mapping[bytes, Callable[[], base.Node]]:
         return {
             **super().named_children(),
             **{name: partial(StateDirectory, self.context, self, state) for name, state in _STATES.items()},
-            STATUS_NAME: partial(VirtualFileNode, self.context, self._status, self.address_name),
-            SETTINGS_NAME: partial(
+            names.STATUS_NAME: partial(VirtualFileNode, self.context, self._status, self.address_name),
+            names.SETTINGS_NAME: partial(
                 SettingsFile, self.context, self._settings, self.address_name, self.queue_name
             ),
         }
@@ -258,7 +232,7 @@ class StateDirectory(ShownView):
     __slots__ = ("_queue_directory", "_state")
 
     def __init__(
-        self, context: MountContext, queue_directory: QueueDirectory, state: Callable[[Queue], View]
+        self, context: base.MountContext, queue_directory: QueueDirectory, state: Callable[[Queue], View]
     ) -> None:
         super().__init__(context, queue_directory.inode, queue_directory.address_name)
         self._queue_directory = queue_directory
@@ -277,17 +251,17 @@ class StateDirectory(ShownView):
 # ---- selections ------------------------------------------------------------------------------------------
 
 
-class SelectionsDirectory(Directory):
+class SelectionsDirectory(base.Directory):
     """Each name in it is a selection of a view; it lists none."""
 
     __slots__ = ("_of",)
 
-    def __init__(self, context: MountContext, of: ViewDirectory) -> None:
+    def __init__(self, context: base.MountContext, of: ViewDirectory) -> None:
         super().__init__(context, of.inode)
         self._of = of
 
     @property
-    def selection(self) -> Selection | None:
+    def selection(self) -> base.Selection | None:
         return self._of.selection
 
     def mtime_ns(self) -> int:
@@ -296,7 +270,7 @@ class SelectionsDirectory(Directory):
     def concerns(self, address_name: str) -> bool:
         return self._of.concerns(address_name)
 
-    def entries(self) -> Sequence[Entry]:
+    def entries(self) -> Sequence[base.Entry]:
         return ()
 
 
@@ -323,7 +297,7 @@ class WhereDirectory(SelectionsDirectory):
         except UnicodeDecodeError:
             raise self._refused(name, "the selector is not valid UTF-8") from None
 
-    def find(self, name: bytes) -> Node | None:
+    def find(self, name: bytes) -> base.Node | None:
         """EINVAL for what is no selector: ENOENT would say that there are no such messages."""
         selector = self._selector(name)
         node = self.enter(
@@ -349,20 +323,20 @@ class SelectionDirectory(ShownView):
     __slots__ = ("_of", "_selector")
 
     def __init__(
-        self, context: MountContext, parent_inode: int, of: ViewDirectory, selector: Callable[[], str]
+        self, context: base.MountContext, parent_inode: int, of: ViewDirectory, selector: Callable[[], str]
     ) -> None:
         super().__init__(context, parent_inode, of.address_name)
         self._of = of
         self._selector = selector
 
     @property
-    def selection(self) -> Selection | None:
+    def selection(self) -> base.Selection | None:
         return self
 
     def view(self) -> View:
         return self._of.view().where(self._selector())
 
-    def queue_directory(self) -> Directory:
+    def queue_directory(self) -> base.Directory:
         return self._of.queue_directory()
 
     def queue_path(self) -> QueuePath:
@@ -381,13 +355,13 @@ class OriginsDirectory(SelectionsDirectory):
 
     __slots__ = ()
 
-    def find(self, name: bytes) -> Node | None:
+    def find(self, name: bytes) -> base.Node | None:
         return None
 
     def _origins(self) -> Origins:
         return self._of.view().origins()
 
-    def _selected(self, name: bytes, selector: Callable[[], str]) -> Node:
+    def _selected(self, name: bytes, selector: Callable[[], str]) -> base.Node:
         make = partial(SelectionDirectory, self.context, self.inode, self._of, selector)
         return self.enter(name, make)
 
@@ -400,14 +374,14 @@ class ByOriginDirectory(OriginsDirectory):
     takes_long_names: ClassVar[bool] = True
     lists_ahead: ClassVar[bool] = True
 
-    def __init__(self, context: MountContext, of: ViewDirectory) -> None:
+    def __init__(self, context: base.MountContext, of: ViewDirectory) -> None:
         super().__init__(context, of)
-        self._long = NameTable()
+        self._long = names.NameTable()
 
     async def list_ahead(self) -> None:
         await self._origins().find()
 
-    def entries(self) -> Sequence[Entry]:
+    def entries(self) -> Sequence[base.Entry]:
         places = self._origins().places()
         return [(self._name(place), partial(self._from, self._name(place), place)) for place in places]
 
@@ -415,12 +389,12 @@ class ByOriginDirectory(OriginsDirectory):
         address, queue = (self._long.add(one) for one in place)
         return address + _SEPARATOR.encode() + queue
 
-    def _from(self, name: bytes, place: QueuePath) -> Node:
+    def _from(self, name: bytes, place: QueuePath) -> base.Node:
         return self._selected(name, lambda: self._origins().selector_of_place(place))
 
-    def find(self, name: bytes) -> Node | None:
+    def find(self, name: bytes) -> base.Node | None:
         """Any origin is found, also one that nothing comes from; of long names those that were listed."""
-        spelled = name.replace(encode_name(_SEPARATOR), _SEPARATOR.encode())
+        spelled = name.replace(names.encode_name(_SEPARATOR), _SEPARATOR.encode())
         address, separator, queue = spelled.partition(_SEPARATOR.encode())
         try:
             place = self._long.decode(address), self._long.decode(queue)
@@ -439,15 +413,15 @@ class ByReasonDirectory(OriginsDirectory):
     async def list_ahead(self) -> None:
         await self._origins().find()
 
-    def entries(self) -> Sequence[Entry]:
+    def entries(self) -> Sequence[base.Entry]:
         reasons = self._origins().reasons()
         return [(reason.encode(), partial(self._for, reason)) for reason in sorted(reasons)]
 
-    def find(self, name: bytes) -> Node | None:
+    def find(self, name: bytes) -> base.Node | None:
         reason = name.decode(errors="replace")
         return None if self._origins().selector_of_reason(reason) is None else self._for(reason)
 
-    def _for(self, reason: str) -> Node:
+    def _for(self, reason: str) -> base.Node:
         return self._selected(reason.encode(), lambda: self._origins().selector_of_reason(reason) or "FALSE")
 
 

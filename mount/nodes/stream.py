@@ -42,17 +42,9 @@ class Stream(OpenedFile):
     """An open stream: the line that is being read, and where in the stream it stands."""
 
     __slots__ = (
-        "_given_back",
-        "_holder",
-        "_line",
-        "_node",
-        "_start",
-        "_turn",
-        "_waits_not",
-        "opener",
-        "polled",
+        "_given_back", "_holder", "_line", "_node", "_start", "_turn", "_waits_not", "opener", "polled",
         "reader",
-    )
+    )  # fmt: skip
 
     def __init__(self, node: StreamFile, flags: int, given_back: Callable[[], None]) -> None:
         """`given_back` is called when its user has one less."""

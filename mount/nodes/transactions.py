@@ -19,16 +19,7 @@ from typing import ClassVar, Final
 from pyfuse3 import EntryAttributes
 
 from journalfs import door
-from journalfs.api import (
-    Draft,
-    HeldInDraft,
-    Message,
-    QueuePath,
-    Send,
-    View,
-    VirtualDirectory,
-    VirtualFile,
-)
+from journalfs.api import Draft, HeldInDraft, Message, QueuePath, Send, View, VirtualDirectory, VirtualFile
 from journalfs.errors import BadEnvelope, NoSuchName, WrongCall
 from journalfs.ids import MessageId
 from journalfs_mount.errnos import Refused, gone, no_such_name, refuse
@@ -436,12 +427,7 @@ class DraftQueue(DraftPlace):
     __slots__ = ("queue_name",)
 
     def __init__(
-        self,
-        context: MountContext,
-        parent_inode: int,
-        of: DraftDirectory,
-        address_name: str,
-        queue_name: str,
+        self, context: MountContext, parent_inode: int, of: DraftDirectory, address_name: str, queue_name: str
     ) -> None:
         super().__init__(context, parent_inode, of, address_name)
         self.queue_name = queue_name

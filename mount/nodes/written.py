@@ -134,23 +134,9 @@ class WritingFile(OpenedFile):
     """A handle that something is published by. Its name is there as long as one of these is open."""
 
     __slots__ = (
-        "_appends",
-        "_context",
-        "_could_end",
-        "_flushed",
-        "_hole_end",
-        "_key",
-        "_name",
-        "_node",
-        "_patience",
-        "_publisher",
-        "_refusal",
-        "_synced_bytes",
-        "_told",
-        "_turn",
-        "empties",
-        "hot",
-    )
+        "_appends", "_context", "_could_end", "_flushed", "_hole_end", "_key", "_name", "_node", "_patience",
+        "_publisher", "_refusal", "_synced_bytes", "_told", "_turn", "empties", "hot",
+    )  # fmt: skip
 
     def __init__(
         self, node: Node, key: NameKey, publisher: Publisher, flags: int, patience: WritersPatience

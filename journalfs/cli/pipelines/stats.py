@@ -43,16 +43,8 @@ def stats(
         write_json(asdict(one) for one in found.queues)
         return
     header = [
-        "ADDRESS",
-        "QUEUE",
-        "MESSAGES",
-        "BYTES",
-        "REDELIVERED",
-        "EXPIRED",
-        "OLDEST",
-        "NEWEST",
-        "PER HOUR",
-    ]
+        "ADDRESS", "QUEUE", "MESSAGES", "BYTES", "REDELIVERED", "EXPIRED", "OLDEST", "NEWEST", "PER HOUR",
+    ]  # fmt: skip
     write_table(
         header,
         [

@@ -23,37 +23,16 @@ _TEXT: Final = frozenset({0xA1, 0xB1, 0xA3, 0xB3})
 _CONSTANT: Final = {0x40: "null", 0x41: "true", 0x42: "false", 0x43: "0", 0x44: "0"}
 _DECIMALS: Final = {0x74: ("Decimal32", 4), 0x84: ("Decimal64", 8), 0x94: ("Decimal128", 16)}
 _NUMBERS: Final = {
-    0x50: ">B",
-    0x52: ">B",
-    0x53: ">B",
-    0x60: ">H",
-    0x70: ">I",
-    0x80: ">Q",
-    0x51: ">b",
-    0x54: ">b",
-    0x55: ">b",
-    0x61: ">h",
-    0x71: ">i",
-    0x81: ">q",
-}
+    0x50: ">B", 0x52: ">B", 0x53: ">B", 0x60: ">H", 0x70: ">I", 0x80: ">Q", 0x51: ">b", 0x54: ">b",
+    0x55: ">b", 0x61: ">h", 0x71: ">i", 0x81: ">q",
+}  # fmt: skip
 _NESTING_MAX: Final = 64
 
 _QUOTED: Final = ["to", "subject", "replyTo", "groupId", "replyToGroupId"]
 _PROPERTIES: Final = [
-    "messageId",
-    "userId",
-    "to",
-    "subject",
-    "replyTo",
-    "correlationId",
-    "contentType",
-    "contentEncoding",
-    "absoluteExpiryTime",
-    "creationTime",
-    "groupId",
-    "groupSequence",
-    "replyToGroupId",
-]
+    "messageId", "userId", "to", "subject", "replyTo", "correlationId", "contentType", "contentEncoding",
+    "absoluteExpiryTime", "creationTime", "groupId", "groupSequence", "replyToGroupId",
+]  # fmt: skip
 _TO: Final = _PROPERTIES.index("to")
 
 

@@ -20,17 +20,10 @@ from journalfs.format.bindings import RoutingType
 from journalfs.format.primitives import nullable_simple_string
 from journalfs.format.xid import Xid
 from journalfs.ids import QueueId
+from journalfs.records.older import openwire_core
 from journalfs.records.older.activemq5 import Content, InDoubt, Messages, Place, Send, Subscribed, Taken
 from journalfs.records.older.derived import DerivedStore
 from journalfs.records.older.openwire import Destination, OpenWireMessage, XaTransaction, decode_message
-from journalfs.records.older.openwire_core import (
-    CoreForm,
-    core_filter,
-    core_form,
-    selectable,
-    subscription_queue,
-    wildcard_address,
-)
 from journalfs.selector import Selector, compile_selector
 
 Told = Callable[[int, Destination, str, Place, list[QueueId]], None]
@@ -110,8 +103,8 @@ class _Queue:
     def gets_all(self) -> bool:
         return self._selector is None
 
-    def gets(self, message: OpenWireMessage, form: CoreForm) -> bool:
-        return self._selector is None or self._selector.accepts(selectable(message, form))
+    def gets(self, message: OpenWireMessage, form: openwire_core.CoreForm) -> bool:
+        return self._selector is None or self._selector.accepts(openwire_core.selectable(message, form))
 
 
 class _Way(NamedTuple):
@@ -238,8 +231,8 @@ class ContentWriter:
         for topic, known in content.topics.items():
             self.out.address(topic, RoutingType.MULTICAST)
             for key, one in known.items():
-                address = wildcard_address(one.asked) if one.asked != topic else topic
-                name = subscription_queue(one.client, one.name)
+                address = openwire_core.wildcard_address(one.asked) if one.asked != topic else topic
+                name = openwire_core.subscription_queue(one.client, one.name)
                 if addresses.setdefault(name, address) != address:
                     # Brokers that wrote no end of a subscription know it again, on the topic it was on.
                     name = f"{name}.{topic}"
@@ -257,7 +250,9 @@ class ContentWriter:
                 selector = compile_selector(one.selector)
             except SelectorError as error:
                 self.out.note("selector-not-kept", f"the queue {name} has no filter: {error}")
-        filter_text = core_filter(one.selector) if selector is not None and one.selector else None
+        filter_text = (
+            openwire_core.core_filter(one.selector) if selector is not None and one.selector else None
+        )
         queue = self.out.queue(name, address, RoutingType.MULTICAST, filter=filter_text)
         facts = {"clientId": one.client, "name": one.name, "topic": one.asked, "selector": one.selector}
         self.out.jms(f"subscription.{name}", {**facts, "queue": name})
@@ -301,7 +296,9 @@ class ContentWriter:
             self._addresses[name] = nullable_simple_string(name)
         return self._addresses[name]
 
-    def _decoded(self, place: Place, destination: Destination) -> tuple[OpenWireMessage, CoreForm] | None:
+    def _decoded(
+        self, place: Place, destination: Destination
+    ) -> tuple[OpenWireMessage, openwire_core.CoreForm] | None:
         """None, and said, where it cannot be read."""
         try:
             message = decode_message(self._load(place))
@@ -311,11 +308,11 @@ class ContentWriter:
             self.out.damage(name, place.offset, place.length, "garbage", reason)
             return None
 
-    def _form(self, message: OpenWireMessage, destination: Destination) -> CoreForm:
+    def _form(self, message: OpenWireMessage, destination: Destination) -> openwire_core.CoreForm:
         if message.blob_url is not None:
             text = "a blob message has a URL (property __HDR_BLOB_URL) in place of a body"
             self.out.note("blob-message", text)
-        form = core_form(message, topic=destination.topic)
+        form = openwire_core.core_form(message, topic=destination.topic)
         if form.nested:
             text = f"{destination.qualified}: maps and lists within properties or maps are JSON in a string"
             self.out.note("nested-value", text)
@@ -324,7 +321,7 @@ class ContentWriter:
     def _put(
         self,
         destination: Destination,
-        decoded: tuple[OpenWireMessage, CoreForm],
+        decoded: tuple[OpenWireMessage, openwire_core.CoreForm],
         queues: list[QueueId],
         tx: int | None = None,
     ) -> int:

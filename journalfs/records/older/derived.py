@@ -565,11 +565,7 @@ def plain_queue(
 ) -> bindings.QueueBinding:
     """A durable queue with the settings that a queue has by itself."""
     return bindings.QueueBinding(
-        name=name,
-        address=address,
-        filter=filter_text,
-        metadata=metadata,
-        routing_type=routing_type,
+        name=name, address=address, filter=filter_text, metadata=metadata, routing_type=routing_type
     )
 
 

@@ -23,16 +23,7 @@ from journalfs.engine.disk import DiskBackend
 from journalfs.engine.page_file import PageFile, PageStore
 from journalfs.engine.stage import StagedRecord
 from journalfs.errors import DecodeError, JournalfsError, RecordRefused
-from journalfs.format.core_message import (
-    PERSISTER,
-    PROPERTY_PREFIX,
-    ROUTING_TYPE,
-    CoreHeader,
-    CoreParts,
-    encode_header,
-    split_header,
-    split_message,
-)
+from journalfs.format import core_message
 from journalfs.format.journal_file import read_header
 from journalfs.format.page_folder import ADDRESS_FILE_NAME
 from journalfs.format.primitives import NULL, Reader, i8, i32, i64, nullable_simple_string, simple_string
@@ -55,7 +46,7 @@ _COUNTER_BYTES: Final = {MessageType.PAGE_COUNTER_VALUE: 16, MessageType.PAGE_CO
 """Lengths of what counts paged messages: HornetQ does not count their bytes."""
 
 _KNOWN: Final = frozenset(range(MessageType.LARGE_MESSAGE_PENDING, MessageType.PAGE_COUNTER_PENDING + 1))
-_MARKS: Final = (PROPERTY_PREFIX.encode("utf-16-le"), "JMSReplyTo".encode("utf-16-le"))
+_MARKS: Final = (core_message.PROPERTY_PREFIX.encode("utf-16-le"), "JMSReplyTo".encode("utf-16-le"))
 _DESTINATIONS: Final = {
     "queue://": QUEUE_PREFIX,
     "topic://": TOPIC_PREFIX,
@@ -64,7 +55,7 @@ _DESTINATIONS: Final = {
 }
 _ADDRESSES: Final = frozenset({"_HQ_ORIG_ADDRESS", "_HQ_ORIG_QUEUE"})
 
-_EMPTY: Final = encode_header(0, NULL, CoreHeader(None, 0, False, 0, 0, 4, NULL))
+_EMPTY: Final = core_message.encode_header(0, NULL, core_message.CoreHeader(None, 0, False, 0, 0, 4, NULL))
 _NOTHING: Final = i32(BODY_OFFSET) + i32(BODY_OFFSET + 4 + len(_EMPTY)) + _EMPTY
 """A message that keeps a place in a page."""
 
@@ -83,7 +74,7 @@ class HornetqRecords:
             old = self.message(body)
             return None if old is None else (MessageType.LEGACY_MESSAGE, old)
         if user_type == MessageType.LARGE_MESSAGE:
-            return user_type, self.header(split_header(Reader(body)))
+            return user_type, self.header(core_message.split_header(Reader(body)))
         if user_type == MessageType.DUPLICATE_ID:
             reader = Reader(body)
             return user_type, simple_string(self.address(reader.simple_string())) + reader.rest()
@@ -93,23 +84,25 @@ class HornetqRecords:
 
     def message(self, payload: bytes) -> bytes | None:
         """In the older layout; None for one that is no core message."""
-        if payload[:1] != bytes((PERSISTER,)):
+        if payload[:1] != bytes((core_message.PERSISTER,)):
             return None
-        parts = split_message(payload)
+        parts = core_message.split_message(payload)
         header = self.header(parts)
         body_end = BODY_OFFSET + len(parts.body)
         return i32(body_end) + parts.body + i32(body_end + 4 + len(header)) + header
 
-    def header(self, parts: CoreParts) -> bytes:
+    def header(self, parts: core_message.CoreParts) -> bytes:
         address = None if parts.address is None else self.address(parts.address)
         header = parts.header._replace(properties=self._properties(parts.header.properties))
-        return encode_header(parts.message_id, nullable_simple_string(address), header)
+        return core_message.encode_header(parts.message_id, nullable_simple_string(address), header)
 
     def _properties(self, encoded: bytes) -> bytes:
         if not any(mark in encoded for mark in _MARKS):
             return encoded
         entries = decode_properties(Reader(encoded))
-        return encode_properties(self._property(one) for one in entries if one.name != ROUTING_TYPE)
+        return encode_properties(
+            self._property(one) for one in entries if one.name != core_message.ROUTING_TYPE
+        )
 
     def _property(self, entry: Property) -> Property:
         name, code, value = entry

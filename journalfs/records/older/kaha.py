@@ -13,16 +13,7 @@ from typing import Final, NamedTuple
 from journalfs import door
 from journalfs.damage import Damage
 from journalfs.errors import DecodeError
-from journalfs.records.older import openwire
-from journalfs.records.older.activemq5 import (
-    Content,
-    InDoubt,
-    Messages,
-    Place,
-    Send,
-    read_file,
-    subscription_key,
-)
+from journalfs.records.older import activemq5, openwire
 from journalfs.records.older.amq_log import HEAD_BYTES
 
 SLOT: Final = struct.Struct(">hbqqiqiiqi")
@@ -74,7 +65,7 @@ class KahaStore:
         for name in names:
             if name not in self._contents:
                 try:
-                    self._contents[name] = read_file(self._folder / name)
+                    self._contents[name] = activemq5.read_file(self._folder / name)
                 except FileNotFoundError:
                     continue
             return self._contents[name]
@@ -211,13 +202,13 @@ def durable_subscribers(state: Path) -> list[openwire.Subscription]:
     return [openwire.decode_subscription(_command(_sized(value))) for value in values]
 
 
-def read_references(folder: Path, content: Content, damage: list[Damage]) -> None:
+def read_references(folder: Path, content: activemq5.Content, damage: list[Damage]) -> None:
     """Fill `content` from a reference store that was closed. `damage`: what of it leads nowhere. Raises
     `DecodeError`, `OSError`.
     """
     store = KahaStore(folder / "data")
     containers = store.containers()
-    topics: dict[str, Messages] = {}
+    topics: dict[str, activemq5.Messages] = {}
     for found in containers.values():
         if found.files == "queue-data":
             content.queue(found.name).update(_references(store, found))
@@ -239,21 +230,21 @@ def read_references(folder: Path, content: Content, damage: list[Damage]) -> Non
     _read_prepared(KahaStore(folder / "state"), content)
 
 
-def _references(store: KahaStore, container: Container) -> Messages:
-    found: Messages = {}
+def _references(store: KahaStore, container: Container) -> activemq5.Messages:
+    found: activemq5.Messages = {}
     for entry in store.entries(container.files, container.root_offset):
         reader = openwire.Loose(entry.value)
         identity = openwire.modified_utf8(reader.sized_utf())
         number, offset = reader.i32(), reader.i32()
-        found[identity] = Place(number, offset + COMMAND_OFFSET, 0, len(found))
+        found[identity] = activemq5.Place(number, offset + COMMAND_OFFSET, 0, len(found))
     return found
 
 
 def _read_subscription(
     store: KahaStore,
     containers: dict[tuple[str, str], Container],
-    content: Content,
-    topics: dict[str, Messages],
+    content: activemq5.Content,
+    topics: dict[str, activemq5.Messages],
     found: openwire.Subscription,
     *,
     damage: list[Damage],
@@ -268,7 +259,7 @@ def _read_subscription(
     if container is None:
         return None
     live = topics.get(topic, {})
-    messages = content.topic(topic)[subscription_key(found.client, found.name)].messages
+    messages = content.topic(topic)[activemq5.subscription_key(found.client, found.name)].messages
     for entry in store.entries(container.files, container.root_offset):
         identity = _utf(entry.key)
         if identity in live:
@@ -279,14 +270,14 @@ def _read_subscription(
     return container.files, container.name
 
 
-def _read_prepared(store: KahaStore, content: Content) -> None:
+def _read_prepared(store: KahaStore, content: activemq5.Content) -> None:
     """What transactions in doubt sent; what they acknowledged is not in the reference store."""
     for found in store.containers().values():
         if found.files != "transactions-state":
             continue
         for entry in store.entries(found.files, found.root_offset):
             transaction = openwire.decode_transaction_id(_command(_sized(entry.key)))
-            in_doubt = content.prepared.setdefault(transaction, InDoubt(transaction))
+            in_doubt = content.prepared.setdefault(transaction, activemq5.InDoubt(transaction))
             reader = openwire.Loose(entry.value)
             reader.take(LOCATION_BYTES)
             for _ in range(reader.i32()):
@@ -294,7 +285,7 @@ def _read_prepared(store: KahaStore, content: Content) -> None:
                 message, destination = reader.take(reader.i32()), reader.take(reader.i32())
                 decoded = openwire.decode_tight_message(_command(message))
                 to = openwire.decode_tight_destination(_command(destination))
-                in_doubt.operations.append(Send(to, decoded.id, None, decoded))
+                in_doubt.operations.append(activemq5.Send(to, decoded.id, None, decoded))
 
 
 LOCATION_BYTES: Final = 13

@@ -36,14 +36,10 @@ NESTED_MAX: Final = 32
 """Maps and lists within another."""
 
 CORE_TYPES: Final = {
-    Kind.MESSAGE: CoreType.DEFAULT,
-    Kind.BYTES: CoreType.BYTES,
-    Kind.MAP: CoreType.MAP,
-    Kind.OBJECT: CoreType.OBJECT,
-    Kind.STREAM: CoreType.STREAM,
-    Kind.TEXT: CoreType.TEXT,
+    Kind.MESSAGE: CoreType.DEFAULT, Kind.BYTES: CoreType.BYTES, Kind.MAP: CoreType.MAP,
+    Kind.OBJECT: CoreType.OBJECT, Kind.STREAM: CoreType.STREAM, Kind.TEXT: CoreType.TEXT,
     Kind.BLOB: CoreType.DEFAULT,
-}
+}  # fmt: skip
 
 _NULL, _BOOLEAN, _BYTE, _CHAR, _SHORT, _INT, _LONG, _DOUBLE, _FLOAT = range(9)
 _STRING, _BYTES, _MAP, _LIST, _BIG_STRING = range(9, 14)

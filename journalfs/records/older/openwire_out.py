@@ -12,24 +12,9 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from journalfs.errors import DecodeError
-from journalfs.format.core_message import (
-    GROUP_ID,
-    LARGE_COMPRESSED,
-    LARGE_SIZE,
-    ORIGINAL_ADDRESS,
-    ROUTING_TYPE,
-    SCHEDULED,
-    CoreParts,
-    CoreType,
-)
+from journalfs.format import core_message
 from journalfs.format.primitives import Reader, decode_utf16, i8, i32, i64
-from journalfs.format.properties import (
-    Code,
-    Property,
-    PropertyValue,
-    decode_properties,
-    decode_stream,
-)
+from journalfs.format.properties import Code, Property, PropertyValue, decode_properties, decode_stream
 from journalfs.records.older import openwire
 from journalfs.records.older.openwire import Destination, Kind, LocalTransaction, Transaction
 from journalfs.records.older.openwire_core import GROUP_SEQUENCE, HEADER_PREFIX
@@ -44,12 +29,12 @@ _NO, _YES = b"\0", b"\1"
 _DEFAULT_ACK: Final = 2
 _U16: Final = struct.Struct(">H")
 _KINDS: Final = {
-    CoreType.DEFAULT: Kind.MESSAGE,
-    CoreType.BYTES: Kind.BYTES,
-    CoreType.MAP: Kind.MAP,
-    CoreType.OBJECT: Kind.OBJECT,
-    CoreType.STREAM: Kind.STREAM,
-    CoreType.TEXT: Kind.TEXT,
+    core_message.CoreType.DEFAULT: Kind.MESSAGE,
+    core_message.CoreType.BYTES: Kind.BYTES,
+    core_message.CoreType.MAP: Kind.MAP,
+    core_message.CoreType.OBJECT: Kind.OBJECT,
+    core_message.CoreType.STREAM: Kind.STREAM,
+    core_message.CoreType.TEXT: Kind.TEXT,
 }
 _VALUES: Final = {
     Code.BOOLEAN: (1, struct.Struct(">?")),
@@ -63,17 +48,11 @@ _VALUES: Final = {
 _NULL, _CHAR, _STRING, _BYTES, _BIG_STRING = 0, 3, 9, 10, 13
 _HEADERS: Final = frozenset(
     {
-        "JMSType",
-        "JMSCorrelationID",
-        "JMSReplyTo",
-        GROUP_ID,
-        GROUP_SEQUENCE,
-        ROUTING_TYPE,
-        LARGE_SIZE,
-        LARGE_COMPRESSED,
-        SCHEDULED,
+        "JMSType", "JMSCorrelationID", "JMSReplyTo", core_message.GROUP_ID, GROUP_SEQUENCE,
+        core_message.ROUTING_TYPE, core_message.LARGE_SIZE, core_message.LARGE_COMPRESSED,
+        core_message.SCHEDULED,
     }
-)
+)  # fmt: skip
 """Properties of a core message that are fields of an OpenWire one, or say nothing there."""
 
 
@@ -170,7 +149,7 @@ def _is_number(digits: str) -> bool:
 # -- commands ------------------------------------------------------------------------------------------------
 
 
-def message(parts: CoreParts, form: Form) -> bytes:
+def message(parts: core_message.CoreParts, form: Form) -> bytes:
     """A core message, whose body is whole, as a command. Raises `DecodeError` where it is none, or a text of
     it is too long.
     """
@@ -189,7 +168,7 @@ def message(parts: CoreParts, form: Form) -> bytes:
         _destination(_original(said)),
         _message_id(form.identity),
         _NO,  # the transaction that it came in
-        text(_text(said.get(GROUP_ID))),
+        text(_text(said.get(core_message.GROUP_ID))),
         i32(_int32(said.get(GROUP_SEQUENCE))),
         text(_text(said.get("JMSCorrelationID"))),
         _YES,  # persistent: others never get into a log
@@ -265,12 +244,14 @@ def subscription(
     )
 
 
-def inflated_parts(parts: CoreParts) -> CoreParts:
+def inflated_parts(parts: core_message.CoreParts) -> core_message.CoreParts:
     """A message with its body inflated, where it is kept compressed."""
-    if LARGE_COMPRESSED.encode("utf-16-le") not in (parts.header.properties or b""):
+    if core_message.LARGE_COMPRESSED.encode("utf-16-le") not in (parts.header.properties or b""):
         return parts
     try:
-        return CoreParts(parts.message_id, parts.address, parts.header, zlib.decompress(parts.body))
+        return core_message.CoreParts(
+            parts.message_id, parts.address, parts.header, zlib.decompress(parts.body)
+        )
     except zlib.error:
         return parts
 
@@ -286,10 +267,10 @@ def refuse_properties(entries: Iterable[Property]) -> None:
 # -- bodies and properties -----------------------------------------------------------------------------------
 
 
-def _body(parts: CoreParts) -> tuple[Kind, bytes | None]:
+def _body(parts: core_message.CoreParts) -> tuple[Kind, bytes | None]:
     body, core_type = parts.body, parts.header.type
     try:
-        kind = _KINDS[CoreType(core_type)]
+        kind = _KINDS[core_message.CoreType(core_type)]
     except (KeyError, ValueError):
         raise DecodeError(0, f"ActiveMQ 5 has no messages of type {core_type}") from None
     if kind is Kind.MESSAGE and body:
@@ -368,7 +349,7 @@ def _brokers(said: dict[str, PropertyValue], name: str) -> bytes:
 def _original(said: dict[str, PropertyValue]) -> Destination | None:
     """Where a message was sent to before it became a dead letter."""
     known = destination_of(_text(said.get(f"{HEADER_PREFIX}ORIG_DESTINATION")))
-    return known or destination_of(_text(said.get(ORIGINAL_ADDRESS)))
+    return known or destination_of(_text(said.get(core_message.ORIGINAL_ADDRESS)))
 
 
 _PREFIXES: Final = {

@@ -16,24 +16,11 @@ from journalfs.bindings.interpret import Emitted
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.pages import PageEntry, scan_page
 from journalfs.engine.scan import RecordInfo, Scan, scan_journal
-from journalfs.format import bindings
+from journalfs.format import bindings, primitives
 from journalfs.format.address_settings import SettingValue, decode_address_setting_json
 from journalfs.format.bindings import encode_id_counter
 from journalfs.format.core_message import split_header
 from journalfs.format.page_folder import ADDRESS_FILE_NAME, decode_address_file
-from journalfs.format.primitives import (
-    NULL,
-    PRESENT,
-    PRESENT_FF,
-    Reader,
-    boolean,
-    f64,
-    i8,
-    i32,
-    i64,
-    nullable_simple_string,
-    simple_string,
-)
 from journalfs.format.record_types import USER_TYPE_NAMES, BindingType, MessageType, RecordKind
 from journalfs.format.server_lock import SERVER_LOCK_NAME
 from journalfs.ids import QueueId
@@ -138,7 +125,7 @@ class HornetqStore:
                     only = bindings.RoutingType.ANYCAST if anycast else bindings.RoutingType.MULTICAST
                     self._routing[address.name] = only
                 case BindingType.ID_COUNTER:
-                    self._next_id = max(self._next_id, Reader(record.body).i64())
+                    self._next_id = max(self._next_id, primitives.Reader(record.body).i64())
                 case _:
                     kept.append(record)
         journal = JournalFiles(
@@ -165,7 +152,11 @@ class HornetqStore:
         if odd:
             self._note("queue", f"queue {binding.name!r} has {', '.join(odd)}, which has no equal")
         filter_text = MARKER_FILTER if binding.filter in MARKER_FILTERS else old_filter(binding.filter)
-        body = simple_string(name) + simple_string(address) + nullable_simple_string(filter_text)
+        body = (
+            primitives.simple_string(name)
+            + primitives.simple_string(address)
+            + primitives.nullable_simple_string(filter_text)
+        )
         journal.add(queue_id, BindingType.QUEUE_BINDING, body)
 
     def _put_other(self, journal: JournalFiles, record: Emitted) -> None:
@@ -173,9 +164,11 @@ class HornetqStore:
             stored = decode_address_setting_json(record.body)
             self._put_setting(journal, stored.match, stored.values)
         elif record.user_type == BindingType.SECURITY_SETTING:
-            reader = Reader(record.body)
+            reader = primitives.Reader(record.body)
             for match in self._matches(reader.simple_string()):
-                journal.add(self._new_id(), record.user_type, simple_string(match) + bytes(reader.peek()))
+                journal.add(
+                    self._new_id(), record.user_type, primitives.simple_string(match) + bytes(reader.peek())
+                )
         elif record.user_type == BindingType.GROUP:
             journal.add(record.record_id, record.user_type, record.body)
         else:
@@ -199,7 +192,7 @@ class HornetqStore:
                 value = self._address(str(value))
             fields.append(_setting(kind, value))
         for one in self._matches(match):
-            body = simple_string(one) + b"".join(fields)
+            body = primitives.simple_string(one) + b"".join(fields)
             journal.add(self._new_id(), BindingType.ADDRESS_SETTING, body)
 
     def _page_settings(self, journal: JournalFiles) -> None:
@@ -211,7 +204,7 @@ class HornetqStore:
                 "maxSizeBytes": PAGED_BYTES_MAX,
             }
             fields = [_setting(kind, values.get(key)) for key, kind in HORNETQ_SETTINGS]
-            body = simple_string(address) + b"".join(fields)
+            body = primitives.simple_string(address) + b"".join(fields)
             journal.add(self._new_id(), BindingType.ADDRESS_SETTING, body)
             self._note("setting", f"{address!r} pages from {PAGED_BYTES_MAX} bytes on, as it has pages")
 
@@ -234,7 +227,7 @@ class HornetqStore:
         for topic in self._topics():
             name = TOPIC_PREFIX + topic
             if name not in there:
-                body = simple_string(name) * 2 + nullable_simple_string(MARKER_FILTER)
+                body = primitives.simple_string(name) * 2 + primitives.nullable_simple_string(MARKER_FILTER)
                 journal.add(self._new_id(), BindingType.QUEUE_BINDING, body)
 
     def _jms(self) -> None:
@@ -255,9 +248,13 @@ class HornetqStore:
         ]
         for kind, word, names in ((_QUEUE, "queue", queues), (_TOPIC, "topic", self._topics())):
             for name in names:
-                what = i8(kind) + simple_string(name)
-                journal.add(self._new_id(), DESTINATION, what + nullable_simple_string(None) + boolean(True))
-                bound_to = i32(1) + simple_string(f"/{word}/{name}")
+                what = primitives.i8(kind) + primitives.simple_string(name)
+                journal.add(
+                    self._new_id(),
+                    DESTINATION,
+                    what + primitives.nullable_simple_string(None) + primitives.boolean(True),
+                )
+                bound_to = primitives.i32(1) + primitives.simple_string(f"/{word}/{name}")
                 journal.add(self._new_id(), BINDINGS, what + bound_to)
         journal.close()
 
@@ -285,7 +282,7 @@ class HornetqStore:
 
     def _put_record(self, journal: JournalFiles, record: RecordInfo, body: bytes, tx: int | None) -> None:
         if record.user_type == MessageType.PAGE_TRANSACTION and record.kind in _ADDS:
-            self._sent.add(Reader(body).i64())
+            self._sent.add(primitives.Reader(body).i64())
         old = self._records.record(record.user_type, body)
         if old is None and record.user_type == MessageType.MESSAGE:
             self._dropped.add(record.record_id)
@@ -312,7 +309,7 @@ class HornetqStore:
         large = abs(entry.kind) == 1
         message = None
         if not entry.undecoded and (entry.tx_id <= 0 or entry.tx_id in self._sent):
-            of_header = large and self._records.header(split_header(Reader(payload)))
+            of_header = large and self._records.header(split_header(primitives.Reader(payload)))
             message = of_header or self._records.message(payload)
             if message is None:
                 self._dropped.add(entry.message_id)
@@ -324,15 +321,9 @@ _IN_TX: Final = frozenset({RecordKind.ADD_TX, RecordKind.UPDATE_TX, RecordKind.D
 _ENDS: Final = frozenset({RecordKind.PREPARE, RecordKind.COMMIT, RecordKind.ROLLBACK})
 _DELETES: Final = frozenset({RecordKind.DELETE, RecordKind.DELETE_TX})
 _QUEUE_SETTINGS: Final = (
-    "max_consumers",
-    "purge_on_no_consumers",
-    "exclusive",
-    "last_value",
-    "last_value_key",
-    "non_destructive",
-    "group_first_key",
-    "ring_size",
-)
+    "max_consumers", "purge_on_no_consumers", "exclusive", "last_value", "last_value_key", "non_destructive",
+    "group_first_key", "ring_size",
+)  # fmt: skip
 
 
 def _files_in(directory: Path) -> list[Path]:
@@ -359,14 +350,14 @@ def _setting(kind: str, value: SettingValue | None) -> bytes:
     """A value that may be null, of a kind that `HORNETQ_SETTINGS` names."""
     match kind:
         case _ if value is None:
-            return NULL
+            return primitives.NULL
         case "S":
-            return PRESENT + simple_string(str(value))
+            return primitives.PRESENT + primitives.simple_string(str(value))
         case "B":
-            return PRESENT_FF + boolean(bool(value))
+            return primitives.PRESENT_FF + primitives.boolean(bool(value))
         case "D":
-            return PRESENT_FF + f64(float(value))
+            return primitives.PRESENT_FF + primitives.f64(float(value))
         case "L":
-            return PRESENT_FF + i64(int(value))
+            return primitives.PRESENT_FF + primitives.i64(int(value))
         case _:
-            return PRESENT_FF + i32(int(value))
+            return primitives.PRESENT_FF + primitives.i32(int(value))
