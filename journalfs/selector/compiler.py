@@ -1,33 +1,27 @@
 """From a selector's tree to functions over an envelope.
 
-Every expression becomes one closure; what can be decided once (types of literals, patterns, membership sets,
-the comparison a property's type leads to) is decided here and not once per message. A condition has two
-functions, as in the broker: `get` gives True, False or None (unknown); `accepts` gives only whether it is
+Every expression becomes one closure; what can be decided once (types of literals, patterns, membership sets)
+is decided here and not once per message. Most messages are judged by the core (`program`). A condition has
+two functions, as in the broker: `get` gives True, False or None (unknown); `accepts` gives only whether it is
 True, which lets AND stop at an unknown. They differ when a later operand would fail: `NOT` needs the first,
 the whole selector the second.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from lark import Token, Tree
 
 from journalfs.errors import SelectorError
 from journalfs.selector import ordering
 from journalfs.selector.grammar import DEPTH_MAX, Parsed
-from journalfs.selector.identifiers import (
-    Envelope,
-    Getter,
-    compile_identifier,
-    is_plain_property,
-)
+from journalfs.selector.identifiers import Envelope, Getter, compile_identifier
 from journalfs.selector.like import compile_like
-from journalfs.selector.ordering import compare_floats, order, require_comparable, same
-from journalfs.selector.values import INT_MAX, INT_MIN, Big, Long, Value, single, utf16, wrap
+from journalfs.selector.ordering import order, require_comparable, same
+from journalfs.selector.values import INT_MAX, INT_MIN, Big, Long, Value, utf16, wrap
 
 Test: TypeAlias = Callable[[Envelope], bool | None]
 
@@ -37,13 +31,6 @@ _ASKS: dict[str, Callable[[int], bool]] = {
     "<": lambda answer: answer < 0,
     "<=": lambda answer: answer <= 0,
     "=": lambda answer: answer == 0,
-}
-_DIRECT: dict[str, Callable[[Any, Any], bool]] = {
-    ">": operator.gt,
-    ">=": operator.ge,
-    "<": operator.lt,
-    "<=": operator.le,
-    "=": operator.eq,
 }
 _ARITHMETIC = {
     "+": ordering.add,
@@ -58,6 +45,7 @@ INTEGERS: dict[str, Callable[[str], int]] = {
     "octal": lambda digits: int(digits, 8),
 }
 """Forms of integer literals, by their name in the grammar."""
+TRUTHS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +57,8 @@ class Expression:
     name: str | None = None
     """Set for an identifier."""
     literal: bool = False
-    fixed: bool = False
-    """The same value for every message: a literal or a negated one."""
     constant: Value = None
-    """That value."""
+    """The value of a literal, or of a negated one."""
     accepts: Test | None = None
     """Set for what is a condition by itself: comparisons, logic, TRUE, FALSE and NULL."""
 
@@ -99,6 +85,10 @@ class Compiler:
             raise self._error(place, f"nested more than {DEPTH_MAX} deep")
         operands = [self._expression(child, depth + 1) for child in operands_of(tree)]
         tokens = [c for c in tree.children if isinstance(c, Token)]
+        if tree.data in TRUTHS:
+            return _literal(TRUTHS[tree.data], place, condition=True)
+        if tree.data in INTEGERS:
+            return self._integer(tree.data, place, tokens[0])
         compiled: Expression = getattr(self, f"_{tree.data}")(place, operands, tokens)
         return compiled
 
@@ -145,8 +135,7 @@ class Compiler:
         return _negated(place, self._equal(place, operands, tokens))
 
     def _equality(self, place: int, left: Expression, right: Expression) -> Expression:
-        fast = self._property_with_literal(left, right, "=")
-        return _test(fast or _equal_test(left.get, right.get, convert=self._parsed.convert), place)
+        return _test(_equal_test(left.get, right.get, convert=self._parsed.convert), place)
 
     def _is_null(self, place: int, operands: list[Expression], tokens: list[Token]) -> Expression:
         get = operands[0].get
@@ -163,8 +152,7 @@ class Compiler:
             is_number = type(operand.constant) in (int, Long, Big, float)
             if (operand.literal and not is_number) or operand.accepts is not None:
                 raise self._error(operand.place, f"only numbers and identifiers can stand beside {sign}")
-        fast = self._property_with_literal(left, right, sign)
-        return _test(fast or _ordered_test(left.get, right.get, sign, convert=self._parsed.convert), place)
+        return _test(_ordered_test(left.get, right.get, sign, convert=self._parsed.convert), place)
 
     def _between(self, place: int, operands: list[Expression], tokens: list[Token]) -> Expression:
         value, low, high = operands
@@ -175,19 +163,6 @@ class Compiler:
         value, low, high = operands
         below = self._order_test(place, value, low, "<")
         return _join(place, [below, self._order_test(place, value, high, ">")], either=True)
-
-    def _property_with_literal(self, left: Expression, right: Expression, sign: str) -> Test | None:
-        """The common case, a property on the left and a literal on the right, without a value being made."""
-        if left.name is None or not right.fixed or self._parsed.convert:
-            return None
-        if not is_plain_property(left.name, stored=self._stored):
-            return None
-        wanted = right.constant
-        if isinstance(wanted, str | bool):
-            return _text_or_truth_test(left.name, wanted, left.get) if sign == "=" else None
-        if isinstance(wanted, int | float) and type(wanted) is not Big:
-            return _number_test(left.name, wanted, sign, left.get)
-        return None
 
     # --- strings
 
@@ -256,7 +231,7 @@ class Compiler:
         operand = operands[0]
         if operand.literal:
             negated = ordering.negate(operand.constant)
-            return Expression(lambda envelope: negated, place, fixed=True, constant=negated)
+            return Expression(lambda envelope: negated, place, constant=negated)
         get = operand.get
         return Expression(lambda envelope: ordering.negate(get(envelope)), place)
 
@@ -277,28 +252,11 @@ class Compiler:
     def _floating(self, place: int, operands: list[Expression], tokens: list[Token]) -> Expression:
         return _literal(float(tokens[0]), place)
 
-    def _decimal(self, place: int, operands: list[Expression], tokens: list[Token]) -> Expression:
-        return _literal(sized(INTEGERS["decimal"](tokens[0])), place)
-
-    def _hexadecimal(self, place: int, operands: list[Expression], tokens: list[Token]) -> Expression:
-        return self._within_long(INTEGERS["hexadecimal"](tokens[0]), place)
-
-    def _octal(self, place: int, operands: list[Expression], tokens: list[Token]) -> Expression:
-        return self._within_long(INTEGERS["octal"](tokens[0]), place)
-
-    def _within_long(self, number: int, place: int) -> Expression:
-        if number >= 2**63:
+    def _integer(self, kind: str, place: int, token: Token) -> Expression:
+        number = INTEGERS[kind](token)
+        if kind != "decimal" and number >= 2**63:
             raise self._error(place, "this number does not fit 63 bits")
         return _literal(sized(number), place)
-
-    def _true(self, place: int, operands: list[Expression], tokens: list[Token]) -> Expression:
-        return _literal(True, place, condition=True)
-
-    def _false(self, place: int, operands: list[Expression], tokens: list[Token]) -> Expression:
-        return _literal(False, place, condition=True)
-
-    def _null(self, place: int, operands: list[Expression], tokens: list[Token]) -> Expression:
-        return _literal(None, place, condition=True)
 
     def _place(self, token: Token) -> int:
         return self._parsed.offset + (token.start_pos or 0)
@@ -330,9 +288,7 @@ def sized(number: int) -> Value:
 
 def _literal(value: Value, place: int, *, condition: bool = False) -> Expression:
     accepts: Test | None = (lambda envelope: value is True) if condition else None
-    return Expression(
-        lambda envelope: value, place, literal=True, fixed=True, constant=value, accepts=accepts
-    )
+    return Expression(lambda envelope: value, place, literal=True, constant=value, accepts=accepts)
 
 
 def _test(test: Test, place: int) -> Expression:
@@ -373,36 +329,8 @@ def _join(place: int, operands: list[Expression], *, either: bool) -> Expression
         return None if unknown else False
 
     if either:
-        return Expression(any_of, place, accepts=_first_that_accepts(accepts))
-    return Expression(all_of, place, accepts=_all_that_accept(accepts))
-
-
-def _first_that_accepts(tests: tuple[Test, ...]) -> Test:
-    if len(tests) == 2:
-        first, second = tests
-        return lambda envelope: first(envelope) or second(envelope)
-
-    def accepts(envelope: Envelope) -> bool:
-        for test in tests:  # noqa: SIM110 - a generator would cost more than the tests
-            if test(envelope):
-                return True
-        return False
-
-    return accepts
-
-
-def _all_that_accept(tests: tuple[Test, ...]) -> Test:
-    if len(tests) == 2:
-        first, second = tests
-        return lambda envelope: first(envelope) and second(envelope)
-
-    def accepts(envelope: Envelope) -> bool:
-        for test in tests:  # noqa: SIM110 - a generator would cost more than the tests
-            if not test(envelope):
-                return False
-        return True
-
-    return accepts
+        return Expression(any_of, place, accepts=lambda envelope: any(test(envelope) for test in accepts))
+    return Expression(all_of, place, accepts=lambda envelope: all(test(envelope) for test in accepts))
 
 
 def _equal_test(left: Getter, right: Getter, *, convert: bool) -> Test:
@@ -436,59 +364,3 @@ def _ordered_test(left: Getter, right: Getter, sign: str, *, convert: bool) -> T
         return answer is not None and asks(answer)
 
     return ordered
-
-
-def _text_or_truth_test(name: str, wanted: str | bool, get: Getter) -> Test:
-    def equal(envelope: Envelope) -> bool | None:
-        values = envelope.get("properties")
-        if values is None or (raw := values.get(name)) is None:
-            value = get(envelope)
-            return None if value is None else type(value) is type(wanted) and value == wanted
-        if raw != wanted or type(raw) is not type(wanted):
-            return False
-        # A character, a symbol or bytes look like a string in JSON; they are not equal to one.
-        types = envelope.get("propertyTypes")
-        return types is None or name not in types
-
-    return equal
-
-
-def _number_test(name: str, wanted: float, sign: str, get: Getter) -> Test:
-    direct = _DIRECT[sign]
-    by_type = _number_comparisons(wanted, sign)
-
-    def compare(envelope: Envelope) -> bool | None:
-        values = envelope.get("properties")
-        if values is not None and (raw := values.get(name)) is not None:
-            types = envelope.get("propertyTypes")
-            comparison = None if types is None else by_type.get(types.get(name))
-            if comparison is not None:
-                return comparison(raw, wanted)
-        value = get(envelope)
-        if value is None:
-            return None
-        if sign != "=":
-            require_comparable(value)
-        answer = order(value, wanted, convert=False)
-        return answer is not None and direct(answer, 0)
-
-    return compare
-
-
-def _number_comparisons(wanted: float, sign: str) -> dict[str | None, Callable[[Any, Any], bool]]:
-    """How a stored number of each type compares with a literal on its right."""
-    direct, asks = _DIRECT[sign], _ASKS[sign]
-    if isinstance(wanted, int):
-        rounded, wide = single(wanted), float(wanted)
-        return {
-            **dict.fromkeys(("byte", "short", "int", "long", "ubyte", "ushort", "uint"), direct),
-            "float": lambda raw, _: asks(compare_floats(single(float(raw)), rounded)),
-            "double": lambda raw, _: asks(compare_floats(float(raw), wide)),
-        }
-    return {
-        **dict.fromkeys(
-            ("byte", "short", "int", "long", "ubyte", "ushort", "uint", "double"),
-            lambda raw, _: asks(compare_floats(float(raw), wanted)),
-        ),
-        "float": lambda raw, _: asks(compare_floats(single(float(raw)), wanted)),
-    }

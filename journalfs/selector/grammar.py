@@ -106,20 +106,10 @@ ID: /[a-zA-Z_$][a-zA-Z0-9_$-]*/
 """
 
 _KEYWORDS = {
-    "or": "_OR",
-    "and": "_AND",
-    "not": "_NOT",
-    "escape": "_ESCAPE",
-    "true": "_TRUE",
-    "false": "_FALSE",
-    "null": "_NULL",
-    "is": "IS",
-    "like": "LIKE",
-    "between": "BETWEEN",
-    "in": "IN",
-    "xpath": "XPATH",
+    "or": "_OR", "and": "_AND", "not": "_NOT", "escape": "_ESCAPE", "true": "_TRUE", "false": "_FALSE",
+    "null": "_NULL", "is": "IS", "like": "LIKE", "between": "BETWEEN", "in": "IN", "xpath": "XPATH",
     "xquery": "XQUERY",
-}
+}  # fmt: skip
 
 _VALUE = {
     "STRING", "FLOAT", "HEX", "DECIMAL", "OCTAL", "_TRUE", "_FALSE", "_NULL", "ID", "QUOTED_ID",
@@ -130,16 +120,9 @@ _OPERATORS = {
     "DIVIDE", "MODULO", "IS", "LIKE", "BETWEEN", "IN", "_NOT", "_AND", "_OR",
 }  # fmt: skip
 _WORDS = {
-    "STRING": "a quoted string",
-    "_COMMA": "','",
-    "_OPEN": "'('",
-    "_CLOSE": "')'",
-    "_NULL": "NULL",
-    "_NOT": "NOT",
-    "_AND": "AND",
-    "_ESCAPE": "ESCAPE",
-    "$END": "the end",
-}
+    "STRING": "a quoted string", "_COMMA": "','", "_OPEN": "'('", "_CLOSE": "')'", "_NULL": "NULL",
+    "_NOT": "NOT", "_AND": "AND", "_ESCAPE": "ESCAPE", "$END": "the end",
+}  # fmt: skip
 
 _PREFIXES = {
     "convert_string_expressions:": ("convert", True),

@@ -21,13 +21,9 @@ Envelope: TypeAlias = Mapping[str, Any]
 Getter: TypeAlias = Callable[[Envelope], Value]
 
 JMS_TO_BROKER = {
-    "JMSDeliveryMode": "AMQDurable",
-    "JMSPriority": "AMQPriority",
-    "JMSTimestamp": "AMQTimestamp",
-    "JMSMessageID": "AMQUserID",
-    "JMSExpiration": "AMQExpiration",
-    "JMSXGroupID": "AMQGroupID",
-}
+    "JMSDeliveryMode": "AMQDurable", "JMSPriority": "AMQPriority", "JMSTimestamp": "AMQTimestamp",
+    "JMSMessageID": "AMQUserID", "JMSExpiration": "AMQExpiration", "JMSXGroupID": "AMQGroupID",
+}  # fmt: skip
 """What clients make of the names of headers. `JMSDeliveryMode` is compared with other words, too."""
 NATIVE_ID = "NATIVE_MESSAGE_ID"
 """The property that says the id of a message whose header has none."""
@@ -38,15 +34,10 @@ _UNTYPED = ("string", "boolean", "null")
 """Kinds of typed values that JSON tells apart by itself."""
 
 HEADER_KEYS = {
-    "AMQPriority": ("priority",),
-    "AMQTimestamp": ("timestamp",),
-    "AMQExpiration": ("expiration",),
-    "AMQDurable": ("durable",),
-    "JMSDeliveryMode": ("durable",),
-    "AMQAddress": ("address",),
-    "AMQGroupID": ("groupId",),
-    "AMQUserID": ("userId",),
-}
+    "AMQPriority": ("priority",), "AMQTimestamp": ("timestamp",), "AMQExpiration": ("expiration",),
+    "AMQDurable": ("durable",), "JMSDeliveryMode": ("durable",), "AMQAddress": ("address",),
+    "AMQGroupID": ("groupId",), "AMQUserID": ("userId",),
+}  # fmt: skip
 """Keys of the envelope that a header name reads, beside the properties it may fall back to."""
 
 PROPERTY_KEYS = ("protocol", "properties", "propertyTypes", "amqp", "extraProperties")
@@ -270,13 +261,9 @@ def _nothing(envelope: Envelope) -> Value:
 
 
 _AMQP_FIELDS: dict[str, Getter] = {
-    "JMSType": _subject,
-    "JMSXGroupID": _amqp_group_id,
-    "JMSXGroupSeq": _amqp_group_sequence,
-    "JMSXUserID": _amqp_user,
-    "JMSCorrelationID": _amqp_correlation_id,
-    "__AMQ_CID": _nothing,
-}
+    "JMSType": _subject, "JMSXGroupID": _amqp_group_id, "JMSXGroupSeq": _amqp_group_sequence,
+    "JMSXUserID": _amqp_user, "JMSCorrelationID": _amqp_correlation_id, "__AMQ_CID": _nothing,
+}  # fmt: skip
 """Names that, on an AMQP message, hide an application property of the same name."""
 
 

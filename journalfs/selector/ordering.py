@@ -10,26 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from journalfs.selector import values
 from journalfs.selector.failure import EvaluationFailed
-from journalfs.selector.values import (
-    Big,
-    Byte,
-    Char,
-    Long,
-    Opaque,
-    Short,
-    Single,
-    Value,
-    as_text,
-    parse_double,
-    parse_integer,
-    parse_single,
-    single,
-    utf16,
-    wrap,
-)
 
-_NUMBERS = (Byte, Short, int, Long, Single, float)
+_NUMBERS = (values.Byte, values.Short, int, values.Long, values.Single, float)
 
 
 def compare_floats(left: float, right: float) -> int:
@@ -48,7 +32,7 @@ def _compare_integers(left: int, right: int) -> int:
 
 
 def _compare_singles(left: float, right: float) -> int:
-    return compare_floats(single(left), single(right))
+    return compare_floats(values.single(left), values.single(right))
 
 
 def _compare_doubles(left: float, right: float) -> int:
@@ -58,10 +42,10 @@ def _compare_doubles(left: float, right: float) -> int:
 def _compare_strings(left: str, right: str) -> int:
     if left == right:
         return 0
-    return 1 if utf16(left) > utf16(right) else -1
+    return 1 if values.utf16(left) > values.utf16(right) else -1
 
 
-def _compare_opaque(left: Opaque, right: Opaque) -> int | None:
+def _compare_opaque(left: values.Opaque, right: values.Opaque) -> int | None:
     if left.kind != right.kind or left.order is None or right.order is None:
         return None
     return (left.order > right.order) - (left.order < right.order)  # type: ignore[operator]
@@ -73,43 +57,39 @@ _Comparison = Callable[[object, object], int | None]
 def _comparisons() -> dict[tuple[type, type], _Comparison]:
     """Every pair of types (left, right) that the broker can bring together, and how it then compares."""
     table: dict[tuple[type, type], Callable[..., int | None]] = {
-        (str, str): _compare_strings,
-        (Char, Char): _compare_strings,
-        (bool, bool): _compare_integers,
-        (Big, Big): _compare_integers,
-        (Opaque, Opaque): _compare_opaque,
-        (float, float): compare_floats,
-        (Single, Single): compare_floats,
-        (Single, float): _compare_doubles,
-    }
-    integers = (Byte, Short, int, Long)
+        (str, str): _compare_strings, (values.Char, values.Char): _compare_strings,
+        (bool, bool): _compare_integers, (values.Big, values.Big): _compare_integers,
+        (values.Opaque, values.Opaque): _compare_opaque, (float, float): compare_floats,
+        (values.Single, values.Single): compare_floats, (values.Single, float): _compare_doubles,
+    }  # fmt: skip
+    integers = (values.Byte, values.Short, int, values.Long)
     for place, left in enumerate(integers):
         for right in integers[place:]:
             table[left, right] = _compare_integers
-        table[left, Single] = _compare_singles
+        table[left, values.Single] = _compare_singles
         table[left, float] = _compare_doubles
-    table[Long, int] = _compare_integers
-    for right in (int, Long):
-        table[Single, right] = _compare_singles
+    table[values.Long, int] = _compare_integers
+    for right in (int, values.Long):
+        table[values.Single, right] = _compare_singles
         table[float, right] = _compare_doubles
-    table[float, Single] = _compare_doubles
+    table[float, values.Single] = _compare_doubles
     return table
 
 
 COMPARISONS = _comparisons()
 
-_PARSERS: dict[type, Callable[[str], Value]] = {
+_PARSERS: dict[type, Callable[[str], values.Value]] = {
     bool: lambda text: text.lower() == "true",
-    Byte: lambda text: Byte(parse_integer(text, 8)),
-    Short: lambda text: Short(parse_integer(text, 16)),
-    int: lambda text: parse_integer(text, 32),
-    Long: lambda text: Long(parse_integer(text, 64)),
-    Single: parse_single,
-    float: parse_double,
+    values.Byte: lambda text: values.Byte(values.parse_integer(text, 8)),
+    values.Short: lambda text: values.Short(values.parse_integer(text, 16)),
+    int: lambda text: values.parse_integer(text, 32),
+    values.Long: lambda text: values.Long(values.parse_integer(text, 64)),
+    values.Single: values.parse_single,
+    float: values.parse_double,
 }
 
 
-def order(left: Value, right: Value, *, convert: bool) -> int | None:
+def order(left: values.Value, right: values.Value, *, convert: bool) -> int | None:
     """-1, 0 or 1; None when the broker holds the two for incomparable, which makes any comparison false.
 
     `convert`: a string on one side is read as the other side's type (`convert_string_expressions:`).
@@ -129,41 +109,43 @@ def order(left: Value, right: Value, *, convert: bool) -> int | None:
     return None
 
 
-def same(left: Value, right: Value) -> bool:
+def same(left: values.Value, right: values.Value) -> bool:
     """Whether two values of one type are equal, as the broker's `equals`."""
     if type(left) is not type(right):
         return False
     if isinstance(left, float) and isinstance(right, float):
         return compare_floats(left, right) == 0
-    if isinstance(left, Opaque) and isinstance(right, Opaque):
+    if isinstance(left, values.Opaque) and isinstance(right, values.Opaque):
         return left.kind == right.kind and left.identity == right.identity
     return left == right
 
 
-def require_comparable(value: Value) -> None:
+def require_comparable(value: values.Value) -> None:
     """Byte arrays and the like have no order; asking for it makes the broker give the message up."""
-    if type(value) is Opaque and value.order is None:
+    if type(value) is values.Opaque and value.order is None:
         raise EvaluationFailed(f"{value.kind} cannot be compared")
 
 
-def as_number(value: Value, *, convert: bool) -> int | float:
+def as_number(value: values.Value, *, convert: bool) -> int | float:
     """The number to calculate with. Raises `EvaluationFailed` where the broker throws."""
-    if type(value) in _NUMBERS or type(value) is Big:
+    if type(value) in _NUMBERS or type(value) is values.Big:
         return value  # type: ignore[return-value]
     if convert and type(value) is str:
         try:
-            return parse_double(value) if "." in value else Long(parse_integer(value, 64))
+            return (
+                values.parse_double(value) if "." in value else values.Long(values.parse_integer(value, 64))
+            )
         except ValueError:
             raise EvaluationFailed(f"{value!r} is no number") from None
     raise EvaluationFailed("this value is no number")
 
 
-def _whole(operation: Callable[[int, int], int], left: float, right: float) -> Value:
+def _whole(operation: Callable[[int, int], int], left: float, right: float) -> values.Value:
     assert isinstance(left, int)
     assert isinstance(right, int)
-    if type(left) is Long or type(right) is Long:
-        return Long(wrap(operation(wrap(left, 64), wrap(right, 64)), 64))
-    return wrap(operation(wrap(left, 32), wrap(right, 32)), 32)
+    if type(left) is values.Long or type(right) is values.Long:
+        return values.Long(values.wrap(operation(values.wrap(left, 64), values.wrap(right, 64)), 64))
+    return values.wrap(operation(values.wrap(left, 32), values.wrap(right, 32)), 32)
 
 
 def _double(value: float) -> float:
@@ -173,30 +155,30 @@ def _double(value: float) -> float:
         return math.inf if value > 0 else -math.inf
 
 
-def add(left: Value, right: Value, *, convert: bool) -> Value:
+def add(left: values.Value, right: values.Value, *, convert: bool) -> values.Value:
     if type(left) is str:
-        return left + as_text(right)
+        return left + values.as_text(right)
     a, b = as_number(left, convert=convert), as_number(right, convert=convert)
     if isinstance(a, float) or isinstance(b, float):
         return _double(a) + _double(b)
     return _whole(int.__add__, a, b)
 
 
-def subtract(left: Value, right: Value, *, convert: bool) -> Value:
+def subtract(left: values.Value, right: values.Value, *, convert: bool) -> values.Value:
     a, b = as_number(left, convert=convert), as_number(right, convert=convert)
     if isinstance(a, float) or isinstance(b, float):
         return _double(a) - _double(b)
     return _whole(int.__sub__, a, b)
 
 
-def multiply(left: Value, right: Value, *, convert: bool) -> Value:
+def multiply(left: values.Value, right: values.Value, *, convert: bool) -> values.Value:
     a, b = as_number(left, convert=convert), as_number(right, convert=convert)
     if isinstance(a, float) or isinstance(b, float):
         return _double(a) * _double(b)
     return _whole(int.__mul__, a, b)
 
 
-def divide(left: Value, right: Value, *, convert: bool) -> Value:
+def divide(left: values.Value, right: values.Value, *, convert: bool) -> values.Value:
     """Always in doubles, so a division by zero gives an infinity or NaN."""
     a = _double(as_number(left, convert=convert))
     b = _double(as_number(right, convert=convert))
@@ -207,7 +189,7 @@ def divide(left: Value, right: Value, *, convert: bool) -> Value:
     return math.copysign(math.inf, a) * math.copysign(1.0, b)
 
 
-def remainder(left: Value, right: Value, *, convert: bool) -> Value:
+def remainder(left: values.Value, right: values.Value, *, convert: bool) -> values.Value:
     """Always in doubles, with the sign of the dividend."""
     a = _double(as_number(left, convert=convert))
     b = _double(as_number(right, convert=convert))
@@ -216,18 +198,18 @@ def remainder(left: Value, right: Value, *, convert: bool) -> Value:
     return math.fmod(a, b)
 
 
-def negate(value: Value) -> Value:
+def negate(value: values.Value) -> values.Value:
     """Bytes and shorts cannot be negated; what is no number at all gives unknown."""
     if type(value) is int:
-        return wrap(-value, 32)
-    if type(value) is Long:
-        return Long(wrap(-value, 64))
-    if type(value) is Single:
-        return Single(-value)
+        return values.wrap(-value, 32)
+    if type(value) is values.Long:
+        return values.Long(values.wrap(-value, 64))
+    if type(value) is values.Single:
+        return values.Single(-value)
     if type(value) is float:
         return -value
-    if type(value) is Big:
-        return Long(-value) if value == 2**63 else Big(-value)
-    if type(value) in (Byte, Short):
+    if type(value) is values.Big:
+        return values.Long(-value) if value == 2**63 else values.Big(-value)
+    if type(value) in (values.Byte, values.Short):
         raise EvaluationFailed("a byte or short cannot be negated")
     return None

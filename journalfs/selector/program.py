@@ -6,13 +6,12 @@ jumps past what does not count any more. What no step stands for is left to thos
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 from lark import Token, Tree
 
-from journalfs.selector.compiler import INTEGERS, operands_of, sized, unquote
+from journalfs.selector.compiler import INTEGERS, TRUTHS, operands_of, sized, unquote
 from journalfs.selector.grammar import Parsed
 from journalfs.selector.identifiers import NATIVE_ID, broker_name, is_plain_property, names_amqp_field
 from journalfs.selector.like import ANY, ONE, split_pattern
@@ -28,20 +27,14 @@ TRUE, FALSE, UNKNOWN = 1, 2, 4
 """Outcomes after which a step jumps; they are added up."""
 
 _OF_HEADERS: Final = {
-    "AMQPriority": "PRIORITY",
-    "AMQTimestamp": "TIMESTAMP",
-    "AMQExpiration": "EXPIRATION",
-    "AMQDurable": "DURABLE",
-    "AMQAddress": "ADDRESS",
-    "AMQGroupID": "GROUP",
-    "AMQUserID": "USER_ID",
-}
+    "AMQPriority": "PRIORITY", "AMQTimestamp": "TIMESTAMP", "AMQExpiration": "EXPIRATION",
+    "AMQDurable": "DURABLE", "AMQAddress": "ADDRESS", "AMQGroupID": "GROUP", "AMQUserID": "USER_ID",
+}  # fmt: skip
 _ORDERS: Final = {"<": "LESS", "<=": "LESS_EQUAL", ">": "GREATER", ">=": "GREATER_EQUAL"}
 _CALCULATIONS: Final = {"+": "ADD", "-": "SUBTRACT", "*": "MULTIPLY", "/": "DIVIDE", "%": "REMAINDER"}
-_TRUTHS: Final[Mapping[str, bool | None]] = {"true": True, "false": False, "null": None}
 _NEGATED: Final = {"not_equal": "equal", "is_not_null": "is_null", "not_like": "like", "not_in": "in_"}
 _NEGATIONS: Final = {"not_", "not_between", *_NEGATED}
-_PLAIN: Final = {"identifier", "quoted_identifier", "string", "floating", *INTEGERS, *_TRUTHS}
+_PLAIN: Final = {"identifier", "quoted_identifier", "string", "floating", *INTEGERS, *TRUTHS}
 """What takes no step."""
 _NOTHING: Final[Register] = ("temporary", 0)
 
@@ -147,9 +140,7 @@ class _Assembler:
                 self.test(operand, target, only_true=only_true)
             else:
                 self.test(operand, target + 1, only_true=False)
-                self._emit(
-                    "OR" if either else "AND", target, ("temporary", target), ("temporary", target + 1)
-                )
+                self._join(target, target + 1, either=either)
             if not last:
                 jumps.append(self._last_step(target))
         ends = TRUE if either else FALSE | UNKNOWN if only_true else FALSE
@@ -255,8 +246,8 @@ class _Assembler:
             return True, float(_token(tree))
         if tree.data in INTEGERS:
             return True, sized(INTEGERS[tree.data](_token(tree)))
-        if tree.data in _TRUTHS:
-            return True, _TRUTHS[tree.data]
+        if tree.data in TRUTHS:
+            return True, TRUTHS[tree.data]
         if tree.data == "negate":
             known, constant = self._literal(operands_of(tree)[0])
             if known and operands_of(tree)[0].data != "negate":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import struct
 import time
 from collections.abc import Iterable, Sequence
@@ -11,6 +10,7 @@ from typing import Final, TypeVar
 
 from journalfs.format.primitives import Reader
 from journalfs.format.properties import Code, Property, decode_properties
+from journalfs.selector import values
 
 T = TypeVar("T")
 
@@ -19,10 +19,6 @@ NO_IDENTITY: Final = "0"
 
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_PLAIN_MIN: Final = 1e-3
-_PLAIN_MAX: Final = 1e7
-_FLOAT_DIGITS_MAX: Final = 9
-_FLOAT: Final = struct.Struct(">f")
 _TABLE_SIZE_USUAL: Final = 16
 
 
@@ -52,35 +48,7 @@ def _second(time_s: int) -> str:
 
 def number(value: float, *, single: bool = False) -> str:
     """A double, or a float where `single`."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    if value == 0:
-        return "-0.0" if math.copysign(1, value) < 0 else "0.0"
-    sign, digits, exponent = _shortest(value, single=single)
-    if _PLAIN_MIN <= abs(value) < _PLAIN_MAX:
-        if exponent < 0:
-            return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
-        digits = digits.ljust(exponent + 2, "0")
-        return f"{sign}{digits[: exponent + 1]}.{digits[exponent + 1 :]}"
-    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent}"
-
-
-def _shortest(value: float, *, single: bool) -> tuple[str, str, int]:
-    """Sign, the fewest digits that mean the same number, and the exponent of the first."""
-    text = format(value, "e") if single else repr(value)
-    if single:
-        for precision in range(_FLOAT_DIGITS_MAX):
-            text = format(value, f".{precision}e")
-            if abs(float(text)) <= 3.4028235e38 and _FLOAT.pack(float(text)) == _FLOAT.pack(value):
-                break
-    sign = "-" if text.startswith("-") else ""
-    mantissa, _, exponent = text.lstrip("-").partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    digits = (whole + fraction).lstrip("0")
-    before = len(whole) if whole != "0" else len(digits) - len(fraction)
-    return sign, digits.rstrip("0") or "0", before - 1 + int(exponent or 0)
+    return values.as_text(values.Single(value) if single else value)
 
 
 def grouped_hex(data: bytes) -> str:
