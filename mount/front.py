@@ -141,9 +141,9 @@ class Front:
         handles = self._ffi.new("uint64_t[]", _RETURNED_MAX)
         return list(handles[0 : self._lib.jfs_front_returned(handles, _RETURNED_MAX)])
 
-    def opened(self, handle: int, *, flushes: bool) -> None:
-        """An open file whose content never changes; `flushes`: closing it has no effect that anybody sees."""
-        self._lib.jfs_front_opened(handle, flushes)
+    def opened(self, handle: int) -> None:
+        """An open file whose content never changes, and closing which has no effect that anybody sees."""
+        self._lib.jfs_front_opened(handle)
 
     def content(self, handle: int, offset: int, content: bytes | memoryview, *, ends: bool) -> None:
         """Content of such a file; `ends`: nothing comes behind it."""

@@ -336,7 +336,7 @@ class Operations(pyfuse3.Operations):
             info = await self._handle(opened, ctx)
             if self.front is not None and isinstance(node, PartFile):
                 opened.in_front = True
-                self.front.opened(info.fh, flushes=not self._context.read_only)
+                self.front.opened(info.fh)
                 if node.opens_alike():
                     self.front.keep()
             return info

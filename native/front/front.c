@@ -341,6 +341,10 @@ static ssize_t write_for_libfuse(int fd, struct iovec *pieces, int count, void *
     const struct fuse_out_header *head = pieces[0].iov_base;
     if (!head->unique || !front.started) return writev(fd, pieces, count); /* a notice, which may wait for Python */
     pthread_mutex_lock(&front.device);
+    const asked *of = &given[head->unique >> 1 & (ASKED - 1)];
+    if (of->unique == head->unique && of->opcode == FUSE_OPEN && count > 1 &&
+        pieces[1].iov_len == sizeof(struct fuse_open_out))
+        front_leave_out_flushes(pieces[1].iov_base);
     const ssize_t written = writev(fd, pieces, count);
     const int failed = written < 0 ? errno : 0;
     if (!failed || failed == ENOENT) {

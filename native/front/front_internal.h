@@ -81,6 +81,7 @@ int front_count_lookup(uint64_t nodeid);
 uint64_t front_take_back(uint64_t nodeid, uint64_t lookups);
 int front_forget(const struct fuse_in_header *in, uint8_t *arguments, size_t bytes);
 int front_is_opened(uint64_t handle);
+void front_leave_out_flushes(struct fuse_open_out *out);
 void front_unpark(handle_row *row);
 int front_park(uint64_t handle);
 void front_return_parked(void);

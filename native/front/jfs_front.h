@@ -84,8 +84,8 @@ void jfs_front_keep(int how);
 /* Handles that were kept open for who would open the same file next, and are not any more. Returns how many. */
 uint32_t jfs_front_returned(uint64_t *out, uint32_t room);
 
-/* An open file whose content never changes, and that nothing depends on. `flushes`: a flush of it does nothing. */
-void jfs_front_opened(uint64_t handle, int flushes);
+/* An open file whose content never changes, and that nothing depends on: the kernel is told to leave out its flushes. */
+void jfs_front_opened(uint64_t handle);
 
 /* Content of an open file from `offset` on; `ends`: nothing comes behind it. Copied. */
 void jfs_front_content(uint64_t handle, uint64_t offset, const uint8_t *bytes, uint64_t count, int ends);

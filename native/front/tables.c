@@ -45,7 +45,7 @@ struct handle_row {
     struct handle_row *next;
     uint64_t handle, offset, bytes;
     uint8_t *content;
-    int ends, flushes, is_parked;
+    int ends, is_parked;
     uint64_t nodeid, opened; /* as of this epoch Python would open the node for `uid` so, as `out` says */
     uint32_t uid;
     struct fuse_open_out out;
@@ -287,14 +287,17 @@ static handle_row *handle_of(uint64_t handle) {
 
 int front_is_opened(uint64_t handle) { return handle_of(handle) != NULL; }
 
-void jfs_front_opened(uint64_t handle, int flushes) {
+void front_leave_out_flushes(struct fuse_open_out *out) {
+    if (handle_of(out->fh)) out->open_flags |= FOPEN_NOFLUSH;
+}
+
+void jfs_front_opened(uint64_t handle) {
     handle_row *row = calloc(1, sizeof *row);
     if (!row) return;
     pthread_mutex_lock(&front.device);
     handle_row **at = &handles[mixed(handle) % HANDLES];
     row->next = *at;
     row->handle = handle;
-    row->flushes = flushes;
     *at = row;
     front.handles++;
     pthread_mutex_unlock(&front.device);
@@ -418,9 +421,10 @@ static int find_content(const struct fuse_read_in *asked_for, answer *found) {
     return 1;
 }
 
+/* Only by kernels before 5.16. */
 static int find_flush(const struct fuse_flush_in *asked_for, answer *found) {
     const handle_row *row = handle_of(asked_for->fh);
-    if (!row || !row->flushes) return front.counts.other++, 0;
+    if (!row) return front.counts.other++, 0;
     *found = (answer){.counter = &front.counts.flush};
     return 1;
 }

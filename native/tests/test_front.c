@@ -168,7 +168,7 @@ static void test_nothing_overtakes_the_release_of_a_written_file(void) {
     struct fuse_getattr_in nothing = {0};
     struct fuse_release_in written = {.fh = 50}, read_only = {.fh = 51};
     jfs_front_revoke(0);
-    jfs_front_opened(51, 1);
+    jfs_front_opened(51);
     teach(FUSE_GETATTR, 7, NULL, 0, &attr, sizeof attr, JFS_KEEP_ANSWER);
     const uint64_t releases_read = ask(FUSE_RELEASE, 7, &read_only, sizeof read_only);
     CHECK(next(request) > 0);
@@ -203,7 +203,7 @@ static void test_nothing_overtakes_the_release_of_a_written_file(void) {
 
 static void test_content_of_open_files(void) {
     uint8_t request[512];
-    jfs_front_opened(60, 1);
+    jfs_front_opened(60);
     jfs_front_content(60, 4096, (const uint8_t *)"0123456789", 10, 1);
     static const struct { uint64_t offset; uint32_t size; int bytes; } reads[] = {
         {4096, 4, 4}, {4098, 100, 8}, {4106, 10, 0}, {9000, 10, 0}, {4095, 4, -1}, {0, 10, -1}};
@@ -240,10 +240,11 @@ static void open_cold(uint64_t nodeid, uint64_t handle) {
     struct fuse_open_out out = {.fh = handle, .open_flags = FOPEN_KEEP_CACHE};
     const uint64_t unique = opens(nodeid, O_RDONLY);
     CHECK(next(request) > 0);
-    jfs_front_opened(handle, 1);
+    jfs_front_opened(handle);
     jfs_front_keep(JFS_KEEP_ANSWER);
     reply(unique, 0, &out, sizeof out);
     answer_of(unique);
+    CHECK(((const struct fuse_open_out *)(const void *)(got + sizeof(struct fuse_out_header)))->open_flags & FOPEN_NOFLUSH);
 }
 
 static void open_hot(uint64_t nodeid, uint64_t handle) {
@@ -251,7 +252,7 @@ static void open_hot(uint64_t nodeid, uint64_t handle) {
     CHECK(is_hot(unique));
     CHECK(answer_of(unique)->error == 0);
     const struct fuse_open_out *out = (const void *)(got + sizeof(struct fuse_out_header));
-    CHECK(out->fh == handle && out->open_flags == FOPEN_KEEP_CACHE);
+    CHECK(out->fh == handle && out->open_flags == (FOPEN_KEEP_CACHE | FOPEN_NOFLUSH));
 }
 
 static int releases_hot(uint64_t handle) {
@@ -317,7 +318,7 @@ static void test_requests_of_any_shape_are_handed_on_or_answered(void) {
             jfs_front_keep(1 + i % 2);
             reply(head->unique, i % 3 ? 0 : -ENOENT, packet, i % 5 ? i % 7 ? sizeof(struct fuse_entry_out) : sizeof(struct fuse_open_out) : 17);
         }
-        if (i % 16 == 0) jfs_front_opened(packet[i % 32] & 3, i & 1);
+        if (i % 16 == 0) jfs_front_opened(packet[i % 32] & 3);
         uint64_t handles[4];
         jfs_front_returned(handles, 4);
         if (i % 64 == 0) jfs_front_revoke(0);

@@ -429,9 +429,9 @@ class JournalWriter:
             return False
         if self._stage.record_count and not self.backend.defers:
             return False
-        tail.begin(self._stage, self.ledger, file_id=file.file_id, previous=file.previous)
         if not self.committer.lend(tail):
             return False
+        tail.begin(self._stage, self.ledger, file_id=file.file_id, previous=file.previous)
         fields, alignment_bytes = tail.fields, file.handle.alignment_bytes
         fields.alignment_bytes = alignment_bytes
         fields.whole_bytes = file.size_bytes // alignment_bytes * alignment_bytes
