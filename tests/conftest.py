@@ -16,8 +16,9 @@ from hypothesis import settings
 from xdist.remote import Producer
 
 from journalfs.store_owner import adopt_stores, has_adopted
+from tests.elsewhere import Elsewhere
 from tests.frozen import ExpectedStores, PristineStores
-from tests.kinds import mark_long
+from tests.kinds import POSTGRESQL, SQLITE, mark_long, of_kind
 from tests.mounting import EVERY_DISK_IS_QUICK, Commands
 from tests.sharing import Sharing, slowest_first
 from tests.tables.servers import Server, postgresql
@@ -59,6 +60,7 @@ def front_as_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--front", choices=FRONTS, default="off", help="who answers the requests of mounts")
+    parser.addoption("--kind", choices=(SQLITE, POSTGRESQL), help="of stores: see tests/kinds.py")
     parser.addoption("--commands", choices=("fork", "exec"), default="fork", help="see tests/forking.py")
 
 
@@ -72,6 +74,10 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = compiled
     sys.dont_write_bytecode = False
     Commands.forked = config.getoption("--commands") == "fork"
+    kind = config.getoption("--kind")
+    if kind is not None:
+        Commands.elsewhere = Elsewhere(kind)
+        config.add_cleanup(Commands.elsewhere.close)
     if os.environ.get("JOURNALFS_FRONT") == "on":
         Commands.unlimited = EVERY_DISK_IS_QUICK
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
@@ -80,8 +86,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    mark_long(items)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    kind = config.getoption("--kind")
+    if kind is not None:
+        of_kind(items, kind)
+    mark_long(items, quick=kind)
     yield
     slowest_first(items)
 
@@ -131,6 +140,8 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PristineStores]
     """
     root = tmp_path_factory.mktemp("stores")
     pristine = PristineStores(root)
+    if Commands.elsewhere is not None:
+        Commands.elsewhere.shared.append(root)
     yield pristine
     changed = pristine.changed_files()
     shutil.rmtree(root)

@@ -3,7 +3,7 @@ memory.
 
 A fixture that is parametrized by `KINDS` and called `store_kind` is all that a test needs. What runs on a
 database or memory is `long`, but for `QUICK`. Of a test for each of several backends, or
-databases, one is quick.
+databases, one is quick. `pytest --kind sqlite` runs what is quick on files on that kind of store instead.
 """
 
 from __future__ import annotations
@@ -36,16 +36,43 @@ DATABASES = ("sqlite", "postgresql", "mysql")
 OF_ONE_RULE = {"url": DATABASES, "database": DATABASES, "kind": (*BACKENDS, *DATABASES)}
 """By the name of a parameter; any other may have the name of a backend."""
 
+OF_STORES = (
+    "tests/semantics/",
+    "tests/writing/",
+    *(
+        f"tests/mount/test_{name}.py"
+        for name in ("for_writing", "front", "hot_writes", "interrupted", "launch", "real_stores")
+    ),
+)
+"""What mounts stores that it makes or copies; elsewhere are stores that are none, and codecs."""
+
 _WRITING = "tests/store/writing/test_"
 OF_FILES = (
     # Staged names lie beside the derived store, and go with it; so do names of tails, and the index.
     "tests/writing/test_staging.py::test_staged_names_outlive_the_mount_and_what_they_are_in",
+    "tests/writing/test_staging.py::test_what_a_directory_does_not_publish_is_kept",
+    "tests/writing/test_jobs.py::test_jobs_over_a_remount",
+    "tests/writing/test_long_changes.py::test_a_publication_that_the_end_of_the_mount_breaks_off",
+    "tests/writing/test_snapshots.py::test_it_outlives_the_mount",
+    "tests/writing/test_snapshots.py::test_read_while_others_publish_and_remove",
+    "tests/semantics/test_lines.py::test_parts_keep_their_names_and_content_in_the_next_mount",
+    "tests/semantics/test_manners.py::test_inode_numbers_are_stable_and_distinct",
+    "tests/semantics/test_mounting.py::test_every_way_to_end_it",
     f"{_WRITING}listed_names.py::test_names_of_tails_outlast_the_store_being_closed",
     f"{_WRITING}pages_consumed.py::test_what_nobody_consumed_is_not_read_again",
     # What lies beside the store is a copy of what was derived, which goes with that.
     f"{_WRITING}flushed.py::test_what_has_no_queue_any_more_is_put_aside",
     # They change files, or look at them by name, where there are tables.
     f"{_WRITING}bodies_of_pages.py::test_killed_between_the_page_and_the_commit",
+    "tests/mount/test_for_writing.py::test_the_store_is_the_mounts_until_it_is_unmounted",
+    "tests/semantics/test_damage.py",
+    "tests/semantics/test_manners.py::test_every_file_of_the_store_has_its_records_as_lines",
+    "tests/semantics/test_manners.py::test_every_journal_file_says_what_keeps_it",
+    "tests/semantics/test_manners.py::test_reading_everything_changes_nothing",
+    "tests/semantics/test_manners.py::test_a_store_that_cannot_be_written_keeps_its_index_elsewhere",
+    "tests/writing/test_snapshots.py::test_the_status_says_what_is_wrong",
+    "tests/writing/test_snapshots.py::test_a_snapshot_s_folder_is_not_mounted_for_writing",
+    "tests/writing/test_full_address.py::test_room_comes_with_another_configuration",
     f"{_WRITING}delivering.py::test_priority_then_arrival_then_pages_and_nothing_before_its_time",
     f"{_WRITING}forwarding.py::test_a_large_message_gets_a_body_of_its_own",
     *(
@@ -70,11 +97,22 @@ OF_FILES = (
 _numbers = itertools.count()
 
 
-def mark_long(items: list[pytest.Item]) -> None:
-    """To be called before items are chosen by their marks."""
+def of_kind(items: list[pytest.Item], kind: str) -> None:
+    """Leave what is asked of a store, on one of that kind."""
+    items[:] = [one for one in items if _kind(one) == kind or (_kind(one) is None and _is_of_stores(one))]
+
+
+def _is_of_stores(item: pytest.Item) -> bool:
+    fixtures = getattr(item, "fixturenames", ())
+    elsewhere = item.nodeid.startswith(OF_FILES) or "mount_fake" in fixtures
+    return item.nodeid.startswith(OF_STORES) and not elsewhere
+
+
+def mark_long(items: list[pytest.Item], quick: str | None) -> None:
+    """To be called before items are chosen by their marks. `quick`: the kind that is, beside files."""
     items[:] = [one for one in items if _kind(one) not in _ELSEWHERE or not one.nodeid.startswith(OF_FILES)]
     for item in items:
-        if _kind(item) in (None, FILES) or item.nodeid.startswith(QUICK.get(str(_kind(item)), ())):
+        if _kind(item) in (None, FILES, quick) or item.nodeid.startswith(QUICK.get(str(_kind(item)), ())):
             continue
         if _kind(item) in KINDS:
             item.add_marker(pytest.mark.long)

@@ -7,11 +7,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.elsewhere import Elsewhere
 from tests.forking import forks
 from tests.memory import SCHEME
 
@@ -28,11 +29,12 @@ class Commands:
 
     forked = True
     unlimited: tuple[str, ...] = ()
+    elsewhere: Elsewhere | None = None
 
 
 def journalfs(*arguments: str | Path, **keywords: Any) -> subprocess.CompletedProcess[str]:
     """Run the command and return what it printed and its exit code."""
-    words = list(map(str, arguments))
+    words = given(arguments)
     if Commands.forked and not keywords and forks(*Commands.unlimited).suits():
         return forks(*Commands.unlimited).run([str(JOURNALFS), *words], COMMAND_S_MAX)
     in_memory = any(word.startswith(f"{SCHEME}:") for word in words)
@@ -46,6 +48,12 @@ def journalfs(*arguments: str | Path, **keywords: Any) -> subprocess.CompletedPr
         check=False,
         **keywords,
     )
+
+
+def given(arguments: Iterable[str | Path]) -> list[str]:
+    """The words of a command."""
+    place = str if Commands.elsewhere is None else Commands.elsewhere.word
+    return [place(str(one)) for one in arguments]
 
 
 class QueueOnDisk:

@@ -30,11 +30,14 @@ DERBY: Final = "derby"
 def _named() -> re.Pattern[str]:
     """A URL, also where it went through a path: that folds `//`, and may have put a directory before it."""
     words = rf"(?:jdbc:)?(?:{'|'.join((*DRIVERS, DERBY))})(?:\+\w+)?(?::thin)?"
-    return re.compile(rf"(?:^|/)({words}):(.*)$", re.DOTALL)
+    return re.compile(rf"(?:^|/)({words}):(.*)$", re.DOTALL | re.IGNORECASE)
 
 
 _SERVER: Final = re.compile(r"/+([\w.-]+:\d+/.*)$", re.DOTALL)
 """Behind `jdbc:derby:`; else it is a folder."""
+
+_HOSTS: Final = re.compile(r"(?:^|@)([^@/]+,[^@/]*)(?=/|$)")
+"""Of PostgreSQL, of which the first that answers is meant."""
 
 _TWO_SLASHES: Final = r"\1//"
 _USER_WORDS: Final = ("user", "username")
@@ -156,7 +159,7 @@ def database_named(path: Path | str, base: Path | None = None) -> DatabaseSettin
     found = _named().search(text)
     if found is None or os.path.lexists(text):
         return None
-    scheme, rest = found[1], found[2]
+    scheme, rest = found[1].lower(), found[2]
     if scheme.endswith("sqlite"):
         file = rest.lstrip("/") if rest.startswith("//") and not rest.startswith("////") else rest
         return DatabaseSettings(url=f"sqlite:///{os.path.abspath(unquote(file))}")
@@ -180,7 +183,7 @@ def _derby(rest: str, base: Path | None) -> str:
 
 def kept_text(text: str) -> str:
     """A URL so that it means the same once it went through a path: files are named from the root."""
-    found = re.match(r"(sqlite:)///(?!/)(.*)$|(jdbc:derby:)([^/;].*)$", text, re.DOTALL)
+    found = re.match(r"(sqlite:)///(?!/)(.*)$|(jdbc:derby:)([^/;].*)$", text, re.DOTALL | re.IGNORECASE)
     if found is None:
         return text
     scheme, place = (found[1], found[2]) if found[1] else (found[3], found[4].removeprefix("directory:"))
@@ -196,11 +199,16 @@ def _translated(scheme: str, rest: str) -> str:
     if ";" in rest:
         return _semicolons(dialect, rest.lstrip("/"))
     place, _, parameters = rest.lstrip("/").partition("?")
-    given = dict(parse_qsl(parameters, keep_blank_values=True))
+    pairs = parse_qsl(parameters, keep_blank_values=True)
+    given = dict(pairs)
     user = next((given[word] for word in _USER_WORDS if word in given), None)
     login = "" if user is None else quote(user, safe="") + _password(given.get("password")) + "@"
+    hosts = _HOSTS.search(place) if dialect.startswith("postgresql") else None
+    if hosts is not None:
+        place = place[: hosts.start(1)] + place[hosts.end(1) :]
+        pairs += [("host", one) for one in hosts[1].split(",")]
     known = _KEPT_WORDS if scheme.startswith("jdbc:") or not dialect.startswith("postgresql") else given
-    kept = {name: value for name, value in given.items() if name in known and name not in _LOGIN_WORDS}
+    kept = [one for one in pairs if one[0] in (*known, "host") and one[0] not in _LOGIN_WORDS]
     return f"{dialect}://{login}{place}" + (f"?{urlencode(kept)}" if kept else "")
 
 
@@ -232,7 +240,7 @@ def database_settings(
     """
     said = elements.get("jdbc-connection-url", place)
     text = said.text if said is not place else properties.get("url", properties.get("jdbcUrl", ""))
-    url = text if text.startswith("jdbc:") else unmasked(text)
+    url = text if text.lower().startswith("jdbc:") else unmasked(text)
     folder = said.file.parent
     settings = database_named(url, folder.parent if folder.name == "etc" else folder)
     if settings is None:

@@ -8,10 +8,10 @@ Nothing is collected, and every join and aggregate may spill.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import StorageLevel
 from pyspark.sql import Window
@@ -21,9 +21,11 @@ from pyspark.sql.types import StructType
 from journalfs.clock import SystemClock
 from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_PERSISTER
 from journalfs.spark.decode import decode_messages
-from journalfs.spark.options import DEFAULT_BATCH_BYTES
+from journalfs.spark.options import DEFAULT_BATCH_BYTES, Options
+from journalfs.spark.place import database_of
 from journalfs.spark.record_files import PAGES, RECORDS, decoded
 from journalfs.spark.schema import check_schema, usual_schema
+from journalfs.spark.source import BatchReader
 from journalfs.spark.storage import Files, files_of
 
 if TYPE_CHECKING:
@@ -232,6 +234,8 @@ def live_messages(
     """
     schema = schema or usual_schema()
     check_schema(schema)
+    if database_of(path) is not None:
+        return _of_tables(spark, BatchReader(Options(path, batch_bytes=batch_bytes), schema))
     files = files_of(spark, path)
     # Looked at twice, by records of transactions and by others: decoded once, and kept in memory or on disk,
     # whatever there is room in.
@@ -245,6 +249,18 @@ def live_messages(
         rows = rows.unionByName(_of_pages(spark, files, found))
     decode = partial(decode_messages, schema, batch_bytes, SystemClock().now_ms())
     return _with_bodies(spark, files, _named(spark, files, rows)).mapInArrow(decode, schema)
+
+
+def _of_tables(spark: SparkSession, reader: BatchReader) -> DataFrame:
+    """Tables say themselves what is live, and each task finds that for a range."""
+    found = reader.partitions()
+
+    def read(batches: Iterable[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from reader.read(found[number])
+
+    return spark.range(0, len(found), 1, max(len(found), 1)).mapInArrow(read, reader.schema)
 
 
 def kept(frame: DataFrame) -> DataFrame:

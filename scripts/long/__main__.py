@@ -3,7 +3,8 @@
 What a file came to is noted in build/long-runs.jsonl, for the commit that it ran on. When all files of a
 folder have run on one commit, its row in docs/inside/long-runs.md says so.
 
-With `--front` it is the quick tests of what uses mounts that run, with the front in that mode.
+With `--front` it is the quick tests of what uses mounts that run, with the front in that mode; with `--kind`
+those of what uses stores, in a database of that kind.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ NO_TESTS: Final = 5
 """What pytest ends with where nothing was chosen."""
 
 
+KINDS: Final = ("sqlite", "postgresql")
 FRONTS: Final = ("off", "forward", "on", "chaos", "shadow")
 OF_MOUNTS: Final = (
     *("mount", "semantics", "model", "writing", "faults", "crash", "security"),
@@ -35,16 +37,26 @@ OF_MOUNTS: Final = (
 )
 
 
-def chosen_by(front: str) -> list[str]:
-    """What pytest is told to choose tests by; "" for the front: those that are marked."""
-    return ["-m", "not long", "--front", front] if front else ["-m", "long"]
+OF_STORES: Final = ("mount", "semantics", "writing")
+
+
+def how_of(chosen: argparse.Namespace) -> str:
+    """What the quick tests are told, as a row has it; "": it is those that are marked."""
+    given = {"--front": chosen.front, "--kind": chosen.kind}
+    return " ".join(f"{name} {value}" for name, value in given.items() if value)
+
+
+def chosen_by(how: str) -> list[str]:
+    """What pytest is told to choose tests by."""
+    return ["-m", "not long", *how.split()] if how else ["-m", "long"]
 
 
 @cache
-def files(front: str) -> list[str]:
+def files(how: str) -> list[str]:
     """Those with a test that is marked: by itself, or as a kind of store is (`tests/kinds.py`)."""
-    folders = [f"tests/{name}" for name in OF_MOUNTS] if front else ["tests"]
-    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", *chosen_by(front), *folders]
+    names = OF_STORES if "--kind" in how else OF_MOUNTS
+    folders = [f"tests/{name}" for name in names] if how else ["tests"]
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", *chosen_by(how), *folders]
     command.append("--continue-on-collection-errors")
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
     return sorted({line.partition("::")[0] for line in found.splitlines() if "::" in line})
@@ -60,11 +72,11 @@ def notes() -> list[dict[str, Any]]:
     return [json.loads(line) for line in NOTES.read_text().splitlines()] if NOTES.exists() else []
 
 
-def run(file: str, front: str, seed: int, most_s: float, *, is_first: bool) -> dict[str, Any] | None:
+def run(file: str, how: str, seed: int, most_s: float, *, is_first: bool) -> dict[str, Any] | None:
     """What pytest came to. None: it was stopped, and begins the next piece; who began this one has failed."""
     began = time.monotonic()
-    how = [*chosen_by(front), *([] if front else ["--commands=exec"]), f"--hypothesis-seed={seed}"]
-    command = [sys.executable, "-m", "pytest", "-q", "-s", *how, file]
+    given = [*chosen_by(how), *([] if how else ["--commands=exec"]), f"--hypothesis-seed={seed}"]
+    command = [sys.executable, "-m", "pytest", "-q", "-s", *given, file]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=most_s, check=False)
         tail, good = done.stdout.splitlines()[-1:], done.returncode in {0, NO_TESTS}
@@ -81,7 +93,7 @@ def run(file: str, front: str, seed: int, most_s: float, *, is_first: bool) -> d
     took_s = round(time.monotonic() - began)
     return {
         "file": file,
-        "front": front,
+        "how": how,
         "passed": counts.get("passed", 0),
         "failed": failed,
         "seconds": took_s,
@@ -89,17 +101,17 @@ def run(file: str, front: str, seed: int, most_s: float, *, is_first: bool) -> d
     }
 
 
-def rows(noted: list[dict[str, Any]], at: str, front: str) -> dict[str, str]:
+def rows(noted: list[dict[str, Any]], at: str, how: str) -> dict[str, str]:
     """The rows of all folders whose files have all run at a commit, by their first column."""
-    ran = {one["file"]: one for one in noted if (one["commit"], one.get("front", "")) == (at, front)}
+    ran = {one["file"]: one for one in noted if (one["commit"], one.get("how")) == (at, how)}
     found = {}
-    for folder in sorted({file.rpartition("/")[0] for file in files(front)}):
-        wanted = [file for file in files(front) if file.rpartition("/")[0] == folder]
+    for folder in sorted({file.rpartition("/")[0] for file in files(how)}):
+        wanted = [file for file in files(how) if file.rpartition("/")[0] == folder]
         if all(file in ran for file in wanted):
             of = [ran[file] for file in wanted]
             sums = [sum(one[key] for one in of) for key in ("passed", "failed", "seconds")]
             day = max(one["date"] for one in of)
-            name = f"| `{folder}{f' --front {front}' if front else ''}` |"
+            name = f"| `{f'{folder} {how}'.rstrip()}` |"
             found[name] = f"{name} {day} | {at} | {sums[0]} | {sums[1]} | {sums[2]} | {of[0]['seed']} |"
     return found
 
@@ -116,16 +128,17 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=HOUR_S, help="how long this piece may take")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of random work")
     parser.add_argument("--front", default="", choices=("", *FRONTS), help="quick tests of mounts")
+    parser.add_argument("--kind", default="", choices=("", *KINDS), help="quick tests of stores")
     parser.add_argument("files", nargs="*", help="of tests; all that have not passed on this commit")
     chosen = parser.parse_args()
-    at, front, until = commit(), chosen.front, time.monotonic() + chosen.seconds
-    whole = [one for one in notes() if (one["commit"], one.get("front", "")) == (at, front)]
+    at, how, until = commit(), how_of(chosen), time.monotonic() + chosen.seconds
+    whole = [one for one in notes() if (one["commit"], one.get("how")) == (at, how)]
     passed = {one["file"] for one in whole if not one["failed"]}
-    left = chosen.files or [file for file in files(front) if file not in passed]
+    left = chosen.files or [file for file in files(how) if file not in passed]
     NOTES.parent.mkdir(exist_ok=True)
     failed = 0
     for count, file in enumerate(left):
-        one = run(file, front, chosen.seed, max(until - time.monotonic(), 0.0), is_first=count == 0)
+        one = run(file, how, chosen.seed, max(until - time.monotonic(), 0.0), is_first=count == 0)
         if one is None:
             print(f"{len(left) - count} files are left; call again to go on")
             break
@@ -134,7 +147,7 @@ def main() -> int:
         print(json.dumps(one), flush=True)
         with NOTES.open("a") as out:
             print(json.dumps(one), file=out)
-    record(rows(notes(), at, front))
+    record(rows(notes(), at, how))
     return int(failed > 0)
 
 

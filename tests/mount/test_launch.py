@@ -18,7 +18,7 @@ import pytest
 from journalfs_mount.mountpoint import is_dead, mounted_at, serving_process
 from tests.frozen import PristineStores
 from tests.mount.conftest import DEADLINE_S, ROOT, until
-from tests.mounting import JOURNALFS
+from tests.mounting import JOURNALFS, given
 from tests.tools.crash_copy import copy_as_left
 
 pytestmark = pytest.mark.mount
@@ -43,7 +43,7 @@ def place(tmp_path: Path) -> Iterator[Path]:
 
 def run(*words: str | Path, command: list[str] | None = None) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [*(command or COMMAND), *map(str, words)],
+        [*(command or COMMAND), *given(words)],
         cwd=ROOT,
         capture_output=True,
         text=True,

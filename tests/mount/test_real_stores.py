@@ -6,7 +6,6 @@ import itertools
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,6 @@ import pytest
 
 from journalfs_mount.mountpoint import mounted_at
 from tests.frozen import FILE_STORES, PristineStores
-from tests.mount.conftest import ROOT
 from tests.mounting import mounted as mounted_reading
 
 pytestmark = pytest.mark.mount
@@ -29,10 +27,8 @@ def mounted(
     request: pytest.FixtureRequest, stores: PristineStores, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
     place = tmp_path_factory.mktemp("mnt")
-    command = [sys.executable, "-m", "journalfs.cli.main"]
-    subprocess.run([*command, "mount", "--read-only", stores[request.param], place], cwd=ROOT, check=True)
-    yield place
-    subprocess.run([*command, "umount", place], cwd=ROOT, check=True)
+    with mounted_reading(stores[request.param], place):
+        yield place
     assert mounted_at(place) is None
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from journalfs.spark import live_messages
 from tests.frozen import PristineStores
 from tests.kinds import new_database
 from tests.mounting import journalfs
@@ -42,5 +43,10 @@ def test_each_task_reads_its_own_range(spark: SparkSession, url: str) -> None:
     texts = {line["id"]: line["body"] for lines in expected.values() for line in lines if "body" in line}
     assert all(row.body == texts[row.id] for row in rows if isinstance(texts.get(row.id), str))
     (queue, *_) = (one for one, lines in expected.items() if lines)
+    found = live_messages(spark, url)
+    assert found.rdd.getNumPartitions() == spark.read.format("journalfs").load(url).rdd.getNumPartitions()
+    assert sorted(map(repr, found.collect())) == sorted(
+        map(repr, spark.read.format("journalfs").load(url).collect())
+    )
     chosen = spark.read.format("journalfs").option("queues", queue).load(url)
     assert chosen.count() == len(expected[queue])

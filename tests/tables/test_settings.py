@@ -15,6 +15,7 @@ from journalfs.errors import ConfigError
 from journalfs.records.tables.database import Database
 from journalfs.records.tables.schema import tables_of
 from journalfs.store.write.opening import open_for_writing
+from tests.tables.servers import Server
 
 MASKED = "ENC(-41e444c3ed07d6dd)"
 """`secret`, as a broker masks it."""
@@ -42,6 +43,13 @@ def said(folder: Path, inside: str) -> DatabaseSettings:
         ("jdbc:sqlserver://h:1433;databaseName=x;user=u;password=p", "mssql+pyodbc://u:p@h:1433/x"),
         ("jdbc:oracle:thin:@//h:1521/service", "oracle+oracledb://h:1521/service"),
         ("jdbc:db2://h:50000/db:user=u;password=p;", "ibm_db_sa://u:p@h:50000/db"),
+        ("postgresql://a:1,b:2/db", "postgresql+psycopg:///db?host=a%3A1&host=b%3A2"),
+        ("postgresql://u:b@a,b:2/db?x=1", "postgresql+psycopg://u:b@/db?x=1&host=a&host=b%3A2"),
+        ("jdbc:postgresql://a,b/db?user=u", "postgresql+psycopg://u@/db?host=a&host=b"),
+        ("postgresql://u@/db?host=a&host=b", "postgresql+psycopg://u@/db?host=a&host=b"),
+        ("PostgreSQL://a@h/db", "postgresql+psycopg://a@h/db"),
+        ("JDBC:MySQL://h/db?user=u", "mysql+pymysql://u@h/db"),
+        ("SQLite:////var/X.db", "sqlite:////var/X.db"),
         ("sqlite:////var/x.db", "sqlite:////var/x.db"),
         ("sqlite:///x.db", f"sqlite:///{os.getcwd()}/x.db"),
     ],
@@ -52,6 +60,15 @@ def test_databases_are_named_by_urls(given: str, url: str) -> None:
     assert found.url == url
     assert not any(part in found.shown for part in (":b@", "c/d"))
     assert ":p" not in found.shown.partition("//")[2].partition("@")[0]
+
+
+@pytest.mark.rule("S-305")
+def test_the_first_server_that_answers_is_used(postgres: Server) -> None:
+    url = postgres.make("answers")
+    found = database_named(url.replace("127.0.0.1:", "127.0.0.1:1,127.0.0.1:"))
+    assert found is not None
+    with Database(found).reading("look") as connection:
+        assert connection.exec_driver_sql("SELECT current_database()").scalar() == "answers"
 
 
 def test_paths_are_no_databases(tmp_path: Path) -> None:

@@ -11,34 +11,37 @@ import pytest
 from scripts.long import __main__ as long
 
 
-@pytest.mark.parametrize(("front", "row_name"), [("", "tests/a"), ("on", "tests/a --front on")])
+@pytest.mark.parametrize(
+    ("how", "row_name"),
+    [("", "tests/a"), ("--front on", "tests/a --front on"), ("--kind sqlite", "tests/a --kind sqlite")],
+)
 def test_pieces_go_on_and_whole_folders_are_recorded(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    front: str,
+    how: str,
     row_name: str,
 ) -> None:
     page = tmp_path / "long-runs.md"
     page.write_text(f"| tests |\n| --- |\n| `{row_name}` | before |\n")
     ran: list[str] = []
 
-    def run(file: str, front: str, seed: int, most_s: float, *, is_first: bool) -> dict[str, Any] | None:
+    def run(file: str, how: str, seed: int, most_s: float, *, is_first: bool) -> dict[str, Any] | None:
         """The second file of a piece takes too long."""
         if not is_first:
             return None
         ran.append(file)
-        return {"file": file, "front": front, "passed": 2, "failed": 0, "seconds": 3, "seed": seed}
+        return {"file": file, "how": how, "passed": 2, "failed": 0, "seconds": 3, "seed": seed}
 
     for name, value in {
         "PAGE": page,
         "NOTES": tmp_path / "notes.jsonl",
         "run": run,
         "commit": lambda: "abc",
-        "files": lambda _front: ["tests/a/test_1.py", "tests/a/test_2.py", "tests/b/test_3.py"],
+        "files": lambda _how: ["tests/a/test_1.py", "tests/a/test_2.py", "tests/b/test_3.py"],
     }.items():
         monkeypatch.setattr(long, name, value)
-    monkeypatch.setattr("sys.argv", ["long-tests", "--seed", "7", "--front", front])
+    monkeypatch.setattr("sys.argv", ["long-tests", "--seed", "7", *how.split()])
     assert long.main() == 0
     assert "2 files are left" in capsys.readouterr().out
     assert "before" in page.read_text(), "half a folder is not recorded"

@@ -117,15 +117,19 @@ def _new_store(request: pytest.FixtureRequest, kind: str, folder: Path) -> Path:
 
 
 @pytest.fixture
-def remount(request: pytest.FixtureRequest, store_kind: str, tmp_path: Path) -> Iterator[Remount]:
+def own_store(request: pytest.FixtureRequest, store_kind: str, tmp_path: Path) -> Path:
+    return _new_store(request, store_kind, tmp_path)
+
+
+@pytest.fixture
+def remount(own_store: Path, tmp_path: Path) -> Iterator[Remount]:
     """Mount a store of this test's own, with `-o` words; called again, unmount it before."""
-    store = _new_store(request, store_kind, tmp_path)
     with ExitStack() as mounts:
 
         def mount(*words: str) -> MountedStore:
             mounts.close()
             options = ["-o", ",".join(words)] if words else []
-            return mounts.enter_context(mounted_for_writing(store, tmp_path / "mnt", *options))
+            return mounts.enter_context(mounted_for_writing(own_store, tmp_path / "mnt", *options))
 
         yield mount
 

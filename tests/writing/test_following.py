@@ -211,12 +211,12 @@ def test_a_queue_that_goes_ends_it(address: Address) -> None:
 
 
 @pytest.mark.rule("S-116")
-def test_on_a_mount_that_only_reads(remount: Remount, tmp_path: Path) -> None:
+def test_on_a_mount_that_only_reads(remount: Remount, own_store: Path, tmp_path: Path) -> None:
     writing = remount()
     (writing.path / "a").mkdir()
     (writing.path / "a" / "q").mkdir()
     publish(writing.queue("a", "q"), "before")
-    with mounted(tmp_path / "store", tmp_path / "reading") as reading:
+    with mounted(own_store, tmp_path / "reading") as reading:
         follow = reading.queue("a", "q").path / ".follow"
         with running("head", "-n", "1", follow, cwd=tmp_path) as process:
             until(lambda: reads(process.pid, follow), "it waits in a read")
