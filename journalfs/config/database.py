@@ -162,6 +162,7 @@ def database_named(path: Path | str, base: Path | None = None) -> DatabaseSettin
     scheme, rest = found[1].lower(), found[2]
     if scheme.endswith("sqlite"):
         file = rest.lstrip("/") if rest.startswith("//") and not rest.startswith("////") else rest
+        file = file.partition("?")[0]  # what is behind it is for other drivers
         return DatabaseSettings(url=f"sqlite:///{os.path.abspath(unquote(file))}")
     if scheme.endswith(DERBY):
         return DatabaseSettings(url=f"{DERBY}://", jdbc_url=_derby(rest, base)) if "jdbc:" in scheme else None

@@ -8,6 +8,7 @@ import os
 import random
 import re
 import signal
+import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,7 +18,7 @@ from typing import Any
 
 import pytest
 import trio
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, Engine, event, select, text
 from sqlalchemy.exc import OperationalError
 
 from journalfs.errors import NameTaken, ReadOnlyStore, StoreAway, SystemFailure, WriteFailed
@@ -525,6 +526,27 @@ def test_a_database_that_is_full_goes_on_when_there_is_room(
 
     folder = instance_at(tmp_path, url, network_timeout=NETWORK_TIMEOUT_MS)
     goes_on_after(folder, fill, filler.unlink, tells=errno.ENOSPC, more_bytes=20_000)
+
+
+@pytest.mark.rule("S-247")
+def test_a_file_that_may_have_no_more_pages_goes_on_when_it_may(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """SQLite's own bound, which each connection has for itself."""
+    drivers: list[Any] = []
+
+    def connected(driver: Any, _: object) -> None:
+        drivers.append(driver)
+
+    def bound(pages: int) -> None:
+        for one in drivers:
+            with suppress(sqlite3.ProgrammingError):  # one that was closed
+                one.execute(f"PRAGMA max_page_count = {pages}")
+
+    event.listen(Engine, "connect", connected)
+    request.addfinalizer(lambda: event.remove(Engine, "connect", connected))
+    folder = instance_at(tmp_path, f"sqlite:///{tmp_path}/store.db", network_timeout=NETWORK_TIMEOUT_MS)
+    goes_on_after(folder, lambda: bound(1), lambda: bound(1 << 30), tells=errno.ENOSPC, more_bytes=20_000)
 
 
 @pytest.mark.rule("S-247")

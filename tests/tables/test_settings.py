@@ -49,6 +49,7 @@ def said(folder: Path, inside: str) -> DatabaseSettings:
         ("postgresql://u@/db?host=a&host=b", "postgresql+psycopg://u@/db?host=a&host=b"),
         ("PostgreSQL://a@h/db", "postgresql+psycopg://a@h/db"),
         ("JDBC:MySQL://h/db?user=u", "mysql+pymysql://u@h/db"),
+        ("jdbc:sqlite:/var/x.db?busy_timeout=3", "sqlite:////var/x.db"),
         ("SQLite:////var/X.db", "sqlite:////var/X.db"),
         ("sqlite:////var/x.db", "sqlite:////var/x.db"),
         ("sqlite:///x.db", f"sqlite:///{os.getcwd()}/x.db"),

@@ -59,6 +59,8 @@ except ImportError as missing:
 from journalfs.records.tables.schema import Tables, extension_of, file_table, tables_of
 
 log = logging.getLogger(__name__)
+# A connection that breaks while it is given back would be told with a traceback; who used it tells.
+logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
 
 LARGE_OBJECT_READ: Final = 0x40000
 LARGE_OBJECT_WRITE: Final = 0x20000
