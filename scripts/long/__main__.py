@@ -81,7 +81,7 @@ def run(file: str, how: str, seed: int, most_s: float, *, is_first: bool) -> dic
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=most_s, check=False)
         tail, good = done.stdout.splitlines()[-1:], done.returncode in {0, NO_TESTS}
         if not good:
-            told = NOTES.with_name(f"{file.replace('/', '.')}.{front or 'long'}.out")
+            told = NOTES.with_name(f"{file.replace('/', '.')}.{how.rpartition(' ')[2] or 'long'}.out")
             told.write_text(done.stdout + done.stderr)
             print(f"see {told}")
     except subprocess.TimeoutExpired:

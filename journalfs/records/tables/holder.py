@@ -27,13 +27,14 @@ def is_dead(holder: str) -> bool:
     number, _, began = process.partition(":")
     if realm != _realm() or not number.isdecimal() or not began.isdecimal():
         return False
+    # Asked first: one that ends meanwhile is not to be seen.
+    if there := _began(int(number)):
+        return there != began
     try:
         os.kill(int(number), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return _began(int(number)) not in (began, "")
+    except OSError as error:
+        return isinstance(error, ProcessLookupError)
+    return False
 
 
 def _realm() -> str:
