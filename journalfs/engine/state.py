@@ -10,11 +10,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from struct import Struct
 from typing import Any, Literal, Self
 
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.buffers import (
+    ROOM_FIRST,
     MappedFile,
     index_list,
     struct_array,
@@ -44,7 +46,7 @@ from journalfs.limits import PART_NUMBER_MAX, SETTLED_OPERATIONS
 
 # Mapped files by slot, in the form in which the core takes them.
 
-ROOM_FIRST = 16
+SPANS_FIRST = 16
 
 
 def spans_of(files: Mapping[int, MappedFile]) -> tuple[Any, int]:
@@ -68,7 +70,7 @@ class NamedFiles:
 
     def __init__(self, files: Iterable[tuple[int, MappedFile]] = ()) -> None:
         self.files: dict[int, MappedFile] = {}
-        self._room = ROOM_FIRST
+        self._room = SPANS_FIRST
         self._spans: Any = ffi.new("jfs_span[]", self._room)
         self._pointers: dict[int, Any] = {}
         """They own what the spans point to: a file may be mapped anew in its place."""
@@ -135,6 +137,17 @@ class LiveState:
         self.pointer = ffi.gc(out[0], lib.jfs_state_free)
         self._files = NamedFiles()
 
+    def _indexes(self, call: Any, *of: int, room: int = ROOM_FIRST) -> array[int]:
+        fill = partial(call, self.pointer, *of)
+        return index_list(fill, f"listing references of {of}", room=room)
+
+    def _listed(self, kind: str, call: Any, *of: int) -> Iterator[Any]:
+        return struct_list(kind, partial(call, self.pointer, *of), f"listing {kind} of {of}")
+
+    def _content(self, call: Any, *of: Any, room: int = ROOM_FIRST) -> bytes:
+        fill = partial(call, self.pointer, *of)
+        return struct_bytes("jfs_operation", fill, f"listing records of {of}", room=room)
+
     # ---- files ----
 
     def set_file(self, file_slot: int, file: MappedFile) -> None:
@@ -199,13 +212,9 @@ class LiveState:
 
     def unmeasured(self) -> list[Unmeasured]:
         """Live messages that have no measure."""
-
-        def fill(out: Any, room: int, count: Any) -> int:
-            return int(lib.jfs_state_unmeasured(self.pointer, out, room, count))
-
         return [
             Unmeasured(u.message, u.message_id, u.file_slot, u.body_offset, u.body_bytes, u.source)
-            for u in struct_list("jfs_unmeasured", fill, "listing messages without a measure")
+            for u in self._listed("jfs_unmeasured", lib.jfs_state_unmeasured)
         ]
 
     def set_measure(self, message_index: int, message_id: int, measure: Any) -> None:
@@ -237,20 +246,12 @@ class LiveState:
 
     def queues(self) -> list[QueueInfo]:
         """Every queue that was registered or named by a reference, in order of slot."""
-
-        found = struct_list("jfs_queue_info", self._fill_queues, "listing queues")
+        found = self._listed("jfs_queue_info", lib.jfs_state_queues)
         return [_queue_info(slot, q) for slot, q in enumerate(found)]
-
-    def _fill_queues(self, out: Any, room: int, count: Any) -> int:
-        return int(lib.jfs_state_queues(self.pointer, out, room, count))
 
     def unbound_messages(self) -> dict[int, int]:
         """How many messages queues have that no binding names, live or being delivered, by id."""
-
-        def fill(out: Any, room: int, count: Any) -> int:
-            return int(lib.jfs_state_unbound(self.pointer, out, room, count))
-
-        found = struct_list("jfs_queue_info", fill, "counting the messages of queues")
+        found = self._listed("jfs_queue_info", lib.jfs_state_unbound)
         return {q.queue_id: q.live_count + q.delivering_count for q in found}
 
     def sums(self, queue_ids: array[int] | None, weights: array[int] | None = None) -> Any:
@@ -299,28 +300,15 @@ class LiveState:
         info = self.queue(slot)
         room = info.live_count + info.delivering_count
 
-        def fill(out: Any, room: int, count: Any) -> int:
-            return int(
-                lib.jfs_state_refs(self.pointer, slot, _ORDERS[order], _INCLUDES[include], out, room, count)
-            )
-
-        return index_list(fill, f"listing queue slot {slot}", room=room)
+        return self._indexes(lib.jfs_state_refs, slot, _ORDERS[order], _INCLUDES[include], room=room)
 
     def scheduled(self, slot: int, now_ms: int) -> array[int]:
         """Live references whose delivery is set for after `now_ms`, by time, then arrival."""
-
-        def fill(out: Any, room: int, count: Any) -> int:
-            return int(lib.jfs_state_scheduled(self.pointer, slot, now_ms, out, room, count))
-
-        return index_list(fill, f"listing scheduled messages of queue slot {slot}")
+        return self._indexes(lib.jfs_state_scheduled, slot, now_ms)
 
     def failed(self, slot: int, attempts: int) -> array[int]:
         """Live references that were delivered in vain at least `attempts` times (above 0), by arrival."""
-
-        def fill(out: Any, room: int, count: Any) -> int:
-            return int(lib.jfs_state_failed(self.pointer, slot, attempts, out, room, count))
-
-        return index_list(fill, f"listing failed messages of queue slot {slot}")
+        return self._indexes(lib.jfs_state_failed, slot, attempts)
 
     def ref(self, ref: int) -> RefInfo:
         """Everything the index knows of one reference. Raises CoreRefused if it is gone."""
@@ -356,11 +344,7 @@ class LiveState:
 
     def message_refs(self, message_id: int) -> array[int]:
         """References of one message in all queues; empty if it is not live."""
-
-        def fill(out: Any, room: int, count: Any) -> int:
-            return int(lib.jfs_state_message_refs(self.pointer, message_id, out, room, count))
-
-        return index_list(fill, f"looking at message {message_id}")
+        return self._indexes(lib.jfs_state_message_refs, message_id)
 
     def expired(self, now_ms: int) -> array[int]:
         """Ids of live messages whose time was over at `now_ms`, in no order. Others are not looked at."""
@@ -472,30 +456,18 @@ class LiveState:
 
     def parts(self, slot: int) -> list[PartInfo]:
         """The parts of a queue that still hold messages, by number."""
-
-        def fill(out: Any, room: int, count: Any) -> int:
-            return int(lib.jfs_state_parts(self.pointer, slot, out, room, count))
-
         return [
             PartInfo(p.number, p.live_count, p.live_bytes, p.mtime_ms)
-            for p in struct_list("jfs_part_info", fill, f"listing parts of queue slot {slot}")
+            for p in self._listed("jfs_part_info", lib.jfs_state_parts, slot)
         ]
 
     def part_refs(self, slot: int, number: int) -> array[int]:
         """Live references of a part in order of arrival; empty if there is no such part."""
-
-        def fill(out: Any, room: int, count: Any) -> int:
-            return int(lib.jfs_state_part_refs(self.pointer, slot, number, out, room, count))
-
-        return index_list(fill, f"reading part {number} of queue slot {slot}")
+        return self._indexes(lib.jfs_state_part_refs, slot, number)
 
     def tail_refs(self, slot: int) -> array[int]:
         """Live references that no part holds, in order of arrival."""
-
-        def fill(out: Any, room: int, count: Any) -> int:
-            return int(lib.jfs_state_tail_refs(self.pointer, slot, out, room, count))
-
-        return index_list(fill, f"reading the tail of queue slot {slot}")
+        return self._indexes(lib.jfs_state_tail_refs, slot)
 
     # ---- transactions, other records, anomalies ----
 
@@ -534,17 +506,10 @@ class LiveState:
         ]
 
     def _tx_infos(self) -> Iterator[Any]:
-        def fill(out: Any, room: int, count: Any) -> int:
-            return int(lib.jfs_state_transactions(self.pointer, out, room, count))
-
-        return struct_list("jfs_tx_info", fill, "listing transactions")
+        return self._listed("jfs_tx_info", lib.jfs_state_transactions)
 
     def _operations(self, tx_id: int, count: int) -> Operations:
-        def fill(out: Any, room: int, count: Any) -> int:
-            return int(lib.jfs_state_operations(self.pointer, tx_id, out, room, count))
-
-        doing = f"looking at transaction {tx_id}"
-        return Operations(struct_bytes("jfs_operation", fill, doing, room=max(count, 1)))
+        return Operations(self._content(lib.jfs_state_operations, tx_id, room=max(count, 1)))
 
     def side(self, user_type: int | None = None) -> Iterator[Operation]:
         """Live records that are no messages, of one user type or all, in journal order.
@@ -555,18 +520,11 @@ class LiveState:
         """
         wanted = lib.JFS_ANY_TYPE if user_type is None else user_type
 
-        def fill(out: Any, room: int, count: Any) -> int:
-            return int(lib.jfs_state_side(self.pointer, wanted, out, room, count))
-
-        return iter(Operations(struct_bytes("jfs_operation", fill, "listing records")))
+        return iter(Operations(self._content(lib.jfs_state_side, wanted)))
 
     def side_numbers(self, user_type: int) -> Iterator[tuple[int, int, int, int]]:
         """The same of one type, many at once: record id, `a`, `b` and `c`."""
-
-        def fill(out: Any, room: int, count: Any) -> int:
-            return int(lib.jfs_state_side(self.pointer, user_type, out, room, count))
-
-        return _NUMBERS.iter_unpack(struct_bytes("jfs_operation", fill, "listing records"))
+        return _NUMBERS.iter_unpack(self._content(lib.jfs_state_side, user_type))
 
     def page_changes(self) -> Iterator[PageChange] | None:
         """What became of page transactions, positions in pages and completed pages since the last call; None
@@ -584,13 +542,9 @@ class LiveState:
         """What the journal should not hold, in the order it was found; `counts().anomalies` says if there was
         more.
         """
-
-        def fill(out: Any, room: int, count: Any) -> int:
-            return int(lib.jfs_state_anomalies(self.pointer, out, room, count))
-
         return [
             Anomaly(AnomalyKind(a.kind), a.a, a.b, a.file_slot, a.offset)
-            for a in struct_list("jfs_anomaly", fill, "listing anomalies")
+            for a in self._listed("jfs_anomaly", lib.jfs_state_anomalies)
         ]
 
     def counts(self) -> StateCounts:
