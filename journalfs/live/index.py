@@ -9,16 +9,14 @@ time.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable
 
 import msgspec
 from msgspec.structs import replace
 
 from journalfs.bodies.inflated import Inflated
-from journalfs.damage import Damage, FileStamp
+from journalfs.damage import Damage
 from journalfs.engine.ledger import Ledger
-from journalfs.engine.pages import PageShare
 from journalfs.engine.scan import Gap
 from journalfs.engine.state import LiveState
 from journalfs.engine.state_batch import lies_within
@@ -27,31 +25,16 @@ from journalfs.limits import INDEX_FILE_SLOTS_MAX, JOURNAL_HEADER_BYTES
 from journalfs.live.core import Core
 from journalfs.live.large_bodies import BodyFile
 from journalfs.live.page_parts import PagePart, PageParts
-from journalfs.pages.address import PagedAddress, PageSummary
+from journalfs.pages.address import PageSummary
 from journalfs.records.files.directory import JournalFile, read_directory
-from journalfs.records.files.files import ReadFile
+from journalfs.records.files.files import KnownFile, ReadFile
 from journalfs.records.files.loader import JournalLoader, holds_prefix
 from journalfs.records.files.opening import LeftFile, LeftOff
 from journalfs.records.files.pool import WriteFile
 from journalfs.showing import shown
 
-FORMAT = 13
+FORMAT = 14
 """Raised whenever the meaning of anything in the index changes."""
-
-
-class IndexedFile(msgspec.Struct, frozen=True):
-    slot: int
-    name: str
-    file_id: int
-    stamp: FileStamp
-    """From before anything of the file was read."""
-    position: int
-    records: int
-    prefix_crc: int
-    """Of the bytes between header and position, as they were when they were read."""
-    window_crc: int | None
-    """Of bytes behind the position, which were found to hold nothing new."""
-    gaps: list[Damage]
 
 
 class IndexedWritten(msgspec.Struct, frozen=True):
@@ -60,20 +43,6 @@ class IndexedWritten(msgspec.Struct, frozen=True):
     slot: int
     begins: int
     unreadable: list[Gap]
-
-
-class IndexedPage(msgspec.Struct, frozen=True):
-    number: int
-    stamp: FileStamp
-    records: int
-    damage: list[Damage]
-    first_id: int
-    last_id: int
-    tx_ids: list[int]
-    last_due_ms: int
-    queues: dict[int, PageShare]
-    first_expiry_ms: int
-    large: bool
 
 
 class IndexedPageParts(msgspec.Struct, frozen=True):
@@ -87,11 +56,11 @@ class IndexDescription(msgspec.Struct, frozen=True):
     generation: int
     live_broker: bool
     """A broker was at work: whatever it could still append to is looked at whole, times or not."""
-    journal: list[IndexedFile]
-    pages: dict[str, list[IndexedPage]]
+    journal: list[KnownFile]
+    pages: dict[str, dict[PageNumber, PageSummary]]
     page_parts: list[IndexedPageParts]
-    large_damage: list[tuple[int, Damage]]
-    large_bodies: list[tuple[int, BodyFile]]
+    large_damage: list[tuple[MessageId, Damage]]
+    large_bodies: list[tuple[MessageId, BodyFile]]
     """What the large messages of the journal were measured with."""
     missing: list[Damage] = []
     """Journal files and pages that were taken away with live messages in them."""
@@ -110,91 +79,34 @@ def describe(core: Core, page_parts: dict[QueueId, PageParts]) -> IndexDescripti
     """
     if core.loader.unreadable or core.bodies.unreadable:
         return None
-    journal: list[IndexedFile] = []
+    journal: list[KnownFile] = []
     for read in core.loader.files.read_files():
         if read.file.header_damaged:
             return None
-        journal.append(describe_file(read, core.loader.gaps().get(read.slot, ())))
+        journal.append(read.known(core.loader.gaps().get(read.slot, ())))
     return IndexDescription(
         format=FORMAT,
         generation=core.numbers.generation,
         live_broker=core.live_broker,
         journal=journal,
-        pages={address: _describe_pages(paged) for address, paged in core.pages.items()},
+        pages={
+            address: {
+                number: summary
+                for number, summary in sorted(paged.summaries.items())
+                if not summary.unreadable
+            }
+            for address, paged in core.pages.items()
+        },
         page_parts=[
             IndexedPageParts(queue_id, parts.next_number, parts.parts)
             for queue_id, parts in page_parts.items()
         ],
-        large_damage=[(message_id, damage) for message_id, damage in core.bodies.known_damage()],
-        large_bodies=[(message_id, body) for message_id, body in core.bodies.known_bodies()],
+        large_damage=core.bodies.known_damage(),
+        large_bodies=core.bodies.known_bodies(),
         missing=list(core.loader.missing),
         page_folders={address: shown(paged.path.name) for address, paged in core.pages.items()},
         inflated=list(core.bodies.known_inflated()),
     )
-
-
-def describe_file(read: ReadFile, gaps: Iterable[Damage] = ()) -> IndexedFile:
-    """How far one file was read."""
-    return IndexedFile(
-        read.slot,
-        shown(read.file.name),
-        read.file.file_id,
-        read.stamp,
-        read.position,
-        read.records,
-        read.prefix_crc,
-        read.window_crc,
-        list(gaps),
-    )
-
-
-def _describe_pages(paged: PagedAddress) -> list[IndexedPage]:
-    return [
-        IndexedPage(
-            number,
-            summary.stamp,
-            summary.records,
-            list(summary.damage),
-            summary.first_id,
-            summary.last_id,
-            list(summary.tx_ids),
-            summary.last_due_ms,
-            summary.queues,
-            summary.first_expiry_ms,
-            summary.large,
-        )
-        for number, summary in sorted(paged.summaries.items())
-        if not summary.unreadable
-    ]
-
-
-def page_summaries(pages: list[IndexedPage]) -> list[tuple[PageNumber, PageSummary]]:
-    return [
-        (
-            PageNumber(page.number),
-            PageSummary(
-                page.stamp,
-                page.records,
-                tuple(page.damage),
-                page.first_id,
-                page.last_id,
-                array("q", sorted(page.tx_ids)),
-                page.last_due_ms,
-                page.queues,
-                page.first_expiry_ms,
-                page.large,
-            ),
-        )
-        for page in pages
-    ]
-
-
-def large_damage(description: IndexDescription) -> list[tuple[MessageId, Damage]]:
-    return [(MessageId(message_id), damage) for message_id, damage in description.large_damage]
-
-
-def large_bodies(description: IndexDescription) -> dict[MessageId, BodyFile]:
-    return {MessageId(message_id): body for message_id, body in description.large_bodies}
 
 
 def plausible(description: IndexDescription, state: LiveState) -> bool:
@@ -231,7 +143,7 @@ def fits(loader: JournalLoader, description: IndexDescription) -> bool:
         if read is None:
             return False
         resumed.append(read)
-        gaps[indexed.slot] = tuple(indexed.gaps)
+        gaps[indexed.slot] = indexed.gaps
     newest = max((read.file.file_id for read in resumed if read.records), default=FileId(-1))
     known = {read.file.file_id for read in resumed}
     if any(file_id < newest and file_id not in known for file_id in present):
@@ -298,7 +210,7 @@ def left_off(
     return LeftOff(ledger, found, live_min) if found and not description.live_broker else None
 
 
-def _resumed(indexed: IndexedFile, file: JournalFile, *, trusted: bool) -> ReadFile | None:
+def _resumed(indexed: KnownFile, file: JournalFile, *, trusted: bool) -> ReadFile | None:
     """The file at the point the index left it; `None` when what was read of it is no longer there. `trusted`:
     it can have changed only if its time did.
     """

@@ -7,13 +7,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from journalfs import door
 from journalfs.config.layout import StoreLayout
-from journalfs.damage import MISSING_FILE, Damage, FileStamp, name_of
+from journalfs.damage import MISSING_FILE, Damage, name_of
 from journalfs.engine.buffers import MappedFile
-from journalfs.engine.pages import PageShare
 from journalfs.engine.scan import scan_journal
 from journalfs.engine.state import LiveState
 from journalfs.engine.state_types import Operation
@@ -28,12 +27,14 @@ from journalfs.live.bindings import read_bindings
 from journalfs.records.files.anomalies import MISSING_RECORDS
 from journalfs.records.files.directory import JournalFile, read_directory
 from journalfs.records.files.file_gaps import DeletedFiles, Range, missing_ids, told
+from journalfs.records.files.files import KnownFile
 from journalfs.records.files.hidden import DOUBTFUL_HEADER, POOL_FILES
 from journalfs.records.files.loader import JournalLoader, holds_prefix
 from journalfs.showing import shown
 
 if TYPE_CHECKING:
     from journalfs.live.opened import OpenStore
+    from journalfs.pages.address import PageSummary
 
 _ANY_ID: Final = 2**63 - 1
 """Above the id of any file."""
@@ -45,31 +46,6 @@ _ABOUT_PAGES: Final[Mapping[MessageType, Callable[[Operation], bool]]] = {
     MessageType.PAGE_COUNTER_INCREMENT: lambda record: True,
 }
 """Records of a queue, and whether they tell of a page that there is."""
-
-
-class KnownFile(Protocol):
-    """A journal file as it was when it was last read; the index keeps such a description."""
-
-    @property
-    def slot(self) -> int: ...
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def file_id(self) -> int: ...
-
-    @property
-    def stamp(self) -> FileStamp: ...
-
-    @property
-    def position(self) -> int: ...
-
-    @property
-    def records(self) -> int: ...
-
-    @property
-    def prefix_crc(self) -> int: ...
 
 
 def lost_since(
@@ -233,32 +209,19 @@ def _messages_by_file(state: LiveState) -> Counter[int]:
     return Counter(slot for slot, _ in found)
 
 
-class KnownPage(Protocol):
-    """What was in a page when it was last read; the index keeps such a description."""
-
-    @property
-    def number(self) -> int: ...
-
-    @property
-    def records(self) -> int: ...
-
-    @property
-    def queues(self) -> Mapping[int, PageShare]: ...
-
-
-def missing_pages(core: OpenStore, folder: str, known: Sequence[KnownPage]) -> Iterator[Damage]:
+def missing_pages(core: OpenStore, folder: str, known: Mapping[PageNumber, PageSummary]) -> Iterator[Damage]:
     """Pages of one folder that are gone, although the journal, which is as it was when they were read, says
     that messages in them are to come: a broker writes that a page is consumed before it deletes it.
     """
     directory = core.layout.paging_dir / folder
-    for page in known:
-        path = directory / format_page_name(PageNumber(page.number))
-        if not door.exists(path) and _waits(core, page.number, page):
+    for number, page in known.items():
+        path = directory / format_page_name(number)
+        if not door.exists(path) and _waits(core, number, page):
             reason = f"taken away, with up to {page.records} messages that were in it when it was last read"
             yield Damage(name_of(path, core.root), 0, 0, MISSING_FILE, reason)
 
 
-def _waits(core: OpenStore, number: int, page: KnownPage) -> bool:
+def _waits(core: OpenStore, number: int, page: PageSummary) -> bool:
     """Whether a queue that is bound has messages in a page."""
     return any(
         (queue, number) not in core.cursors.complete

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from journalfs.damage import Damage, FileStamp, name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.pages import PageScan, PageShare, page_schedules, page_shares, scan_page
@@ -32,8 +34,7 @@ from journalfs.pages.cursors import Cursors, Moved, Standing
 from journalfs.pages.folders import PageFile, PageFolder
 
 
-@dataclass(frozen=True, slots=True)
-class PageSummary:
+class PageSummary(msgspec.Struct, frozen=True):
     """What one page holds at one moment, by queue: kept by the index so that unchanged pages are not read
     again.
     """
@@ -44,7 +45,7 @@ class PageSummary:
     first_id: int
     last_id: int
     """Smallest and largest message id, for finding a message without looking into every page."""
-    tx_ids: array[int]
+    tx_ids: list[int]
     """Its page transactions, rising."""
     last_due_ms: int
     """Latest time at which one of the messages is due, 0 where none says."""
@@ -282,7 +283,7 @@ class PagedAddress:
             try:
                 self.scan(number)
             except Gone:
-                return PageSummary(page.stamp, 0, (), 0, -1, array("q"), 0, {}, 0, large=False)
+                return PageSummary(page.stamp, 0, (), 0, -1, [], 0, {}, 0, large=False)
             summary = self.summaries[number]
         return summary
 
@@ -348,7 +349,7 @@ class PagedAddress:
             damage=tuple(self._damage_of(page, scan, mapped)),
             first_id=min(ids, default=0),
             last_id=max(ids, default=-1),
-            tx_ids=array("q", sorted({tx_id for tx_id in scan.tx_ids() if tx_id > 0})),
+            tx_ids=sorted({tx_id for tx_id in scan.tx_ids() if tx_id > 0}),
             last_due_ms=max(page_schedules(scan, array("I", range(scan.count)), now_ms=0), default=0),
             queues=page_shares(scan),
             first_expiry_ms=min((time for time in scan.expirations_ms() if time > 0), default=0),

@@ -22,7 +22,7 @@ from journalfs.config.layout import StoreLayout
 from journalfs.damage import Damage, FileStamp
 from journalfs.engine import history
 from journalfs.engine.buffers import MappedFile
-from journalfs.engine.history import FileTimes, Piece
+from journalfs.engine.history import Piece
 from journalfs.engine.links import put_together
 from journalfs.engine.scan import scan_journal
 from journalfs.engine.state import LiveState
@@ -230,16 +230,8 @@ def _pieces(path: Path, rid: int, version: int, ids: set[int]) -> dict[int, list
 # ---- the index by time -------------------------------------------------------------------------------------
 
 
-class _IndexedFile(msgspec.Struct, frozen=True):
-    name: str
-    stamp: FileStamp
-    times: FileTimes
-    whole: bool
-    empty: bool
-
-
 class _Indexed(msgspec.Struct, frozen=True):
-    files: list[_IndexedFile]
+    files: dict[str, tuple[FileStamp, Known]]
 
 
 def _read_times(path: Path | None) -> TimeIndex:
@@ -249,20 +241,15 @@ def _read_times(path: Path | None) -> TimeIndex:
         found = read_index(path, _Indexed)
     except IndexUnusable:
         return TimeIndex()
-    files = found[0].files if found is not None else []
-    return TimeIndex({one.name: (one.stamp, Known(one.times, one.whole, one.empty)) for one in files})
+    return TimeIndex(found[0].files if found is not None else None)
 
 
 def _write_times(path: Path | None, index: TimeIndex) -> None:
     """What cannot be written is looked up again."""
     if path is None or not index.changed:
         return
-    files = [
-        _IndexedFile(name, stamp, known.times, known.whole, known.empty)
-        for name, stamp, known in index.items()
-    ]
     try:
-        write_index(path, _Indexed(files), [])
+        write_index(path, _Indexed(index.known), [])
     except OSError:
         return
     index.changed = False

@@ -26,10 +26,7 @@ from journalfs.live.index import (
     FORMAT,
     IndexDescription,
     fits,
-    large_bodies,
-    large_damage,
     left_off,
-    page_summaries,
     plausible,
 )
 from journalfs.live.index_file import index_place, read_index
@@ -291,18 +288,18 @@ class Opening:
     def _missing_pages(self, core: Core, description: IndexDescription) -> Iterator[Damage]:
         listed = {one.file for one in self.missing}
         for address, folder in description.page_folders.items():
-            found = missing_pages(core, folder, description.pages.get(address, []))
+            found = missing_pages(core, folder, description.pages.get(address, {}))
             yield from (one for one in found if one.file not in listed)
 
     def _resume_derived(self, store: JournalStore, description: IndexDescription) -> None:
         core = store.core
         core.large.inflated.resume(description.inflated)
-        core.bodies.resume(large_damage(description), large_bodies(description))
+        core.bodies.resume(description.large_damage, dict(description.large_bodies))
         core.refresh_pages()
         for address, pages in description.pages.items():
             paged: PagedAddress | None = core.pages.get(address)
             if paged is not None:
-                paged.resume(page_summaries(pages))
+                paged.resume(pages.items())
         parts: dict[QueueId, PageParts] = {}
         for indexed in description.page_parts:
             resumed = PageParts(QueueId(indexed.queue_id))

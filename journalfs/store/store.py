@@ -27,7 +27,7 @@ from journalfs.live.changes import Changes
 from journalfs.live.content import QueueContent
 from journalfs.live.core import Core
 from journalfs.live.events import LoopLag
-from journalfs.live.index import IndexDescription, as_written, describe, describe_file
+from journalfs.live.index import IndexDescription, as_written, describe
 from journalfs.live.index_file import write_index
 from journalfs.live.missing import lost_since
 from journalfs.live.page_parts import PAGE_PART_BASE, PageParts
@@ -624,7 +624,7 @@ class JournalStore:
 
     def _lost_since(self, loader: JournalLoader) -> list[Damage]:
         """What is gone of what was read, although nothing says that it may be."""
-        return lost_since(loader, [describe_file(read) for read in loader.files.read_files()], loader.state)
+        return lost_since(loader, [read.known() for read in loader.files.read_files()], loader.state)
 
     def _loaded(self) -> JournalLoader:
         loader = self._make_loader()

@@ -7,11 +7,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from journalfs.damage import FileStamp
+import msgspec
+
+from journalfs.damage import Damage, FileStamp
 from journalfs.engine.buffers import MappedFile, Unreadable
 from journalfs.ids import FileId
 from journalfs.limits import JOURNAL_FILES_MAPPED_MAX
 from journalfs.records.files.directory import JournalFile, reading_order
+from journalfs.showing import shown
+
+
+class KnownFile(msgspec.Struct, frozen=True):
+    """A journal file as it was when it was last read: what the index keeps of it."""
+
+    slot: int
+    name: str
+    file_id: int
+    stamp: FileStamp
+    """From before anything of the file was read."""
+    position: int
+    records: int
+    prefix_crc: int
+    """Of the bytes between header and position, as they were when they were read."""
+    window_crc: int | None
+    """Of bytes behind the position, which were found to hold nothing new."""
+    gaps: tuple[Damage, ...]
 
 
 @dataclass(slots=True)
@@ -36,6 +56,10 @@ class ReadFile:
 
     def __post_init__(self) -> None:
         self.stamp = self.file.stamp
+
+    def known(self, gaps: tuple[Damage, ...] = ()) -> KnownFile:
+        name, read = shown(self.file.name), (self.position, self.records, self.prefix_crc, self.window_crc)
+        return KnownFile(self.slot, name, self.file.file_id, self.stamp, *read, gaps)
 
 
 class FileSet(Mapping[int, MappedFile]):

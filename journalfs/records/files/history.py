@@ -110,25 +110,16 @@ class TimeIndex:
     """By name and stamp of a file. Derived: whoever loses it looks again."""
 
     def __init__(self, known: Mapping[str, tuple[FileStamp, Known]] | None = None) -> None:
-        self._known = dict(known or {})
+        self.known = dict(known or {})
         self.changed = False
 
-    def items(self) -> Iterator[tuple[str, FileStamp, Known]]:
-        for name, (stamp, known) in self._known.items():
-            yield name, stamp, known
-
-    def keep_only(self, names: set[str]) -> None:
-        for name in self._known.keys() - names:
-            del self._known[name]
-            self.changed = True
-
     def learn(self, file: JournalFile, known: Known) -> None:
-        self._known[file.path.name] = file.stamp, known
+        self.known[file.path.name] = file.stamp, known
         self.changed = True
 
     def of(self, one: HistoryFile) -> Known:
         """Of a file that cannot be read nothing is known, so it is of any time."""
-        found = self._known.get(one.file.path.name)
+        found = self.known.get(one.file.path.name)
         if found is not None and found[0] == one.file.stamp:
             return found[1]
         known = _first_message(one.file)
