@@ -197,7 +197,6 @@ class Paging:
         """How often."""
         self.left_behind: Callable[[str, PageNumber], None] = lambda _address, _page: None
         """Told of each page that nothing is appended to any more."""
-        core.undecided_pages = self.undecided
 
     def start(self) -> None:
         """Which addresses page, as a broker would find it."""

@@ -29,7 +29,7 @@ def explain(*, store: Path, file: str | None, as_json: bool, no_index: bool) -> 
     from journalfs.live.explaining import as_text  # noqa: PLC0415 - takes longer than the help text
 
     with opened(store, index=not no_index) as found:
-        facts = cast("JournalStore", found).core.explanations.facts()
+        facts = cast("JournalStore", found).explanations.facts()
         if file is not None:
             name = Path(file).name
             facts = [one for one in facts if one.file == name]

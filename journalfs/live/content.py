@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from journalfs.engine.state import LiveState
     from journalfs.engine.state_types import Listing
     from journalfs.live.core import Core
-    from journalfs.live.settings import SettingsStore
+    from journalfs.live.opened import OpenStore
     from journalfs.pages.address import LiveStretch, PagedAddress
     from journalfs.records.files.files import FileSet
 
@@ -55,12 +55,12 @@ class Why(Enum):
         return f"{self.value}-address"
 
 
-def may_be_dropped(core: SettingsStore, address: str, why: Why) -> bool:
+def may_be_dropped(core: OpenStore, address: str, why: Why) -> bool:
     """Whether a configuration says that messages go which the settings of `address` send nowhere."""
     return core.layout.broker_xml is not None or settings_in_force(core).value(address, why.setting) == ""
 
 
-def attempts_max(core: SettingsStore, address: str) -> int:
+def attempts_max(core: OpenStore, address: str) -> int:
     """How often a message is delivered before it stays, undelivered; 0: it never does."""
     if may_be_dropped(core, address, Why.KILLED):
         return 0
@@ -408,7 +408,7 @@ class CloserLook:
         if isinstance(error, NOT_AS_MEASURED) and core.epoch == self._epoch:  # else all was read anew since
             with contextlib.suppress(CoreRefused):  # some of it was acknowledged since
                 self._blame(error)
-        core.look_again()
+        core.horizon.look_now()
 
     def _blame(self, error: FileTorn | CoreRefused) -> None:
         content = self._content

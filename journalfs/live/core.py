@@ -14,45 +14,37 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
-from weakref import WeakSet
 
 from journalfs.bindings.model import BindingsState, FullNames
-from journalfs.bodies.directory import LargeDirectory
-from journalfs.clock import Clock
-from journalfs.config.layout import StoreLayout
 from journalfs.damage import Damage, name_of
-from journalfs.engine.buffers import MENDS_MAX, MappedFile
+from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import LineBatch
 from journalfs.engine.pages import PageScan, scan_page
 from journalfs.engine.state import LiveState
 from journalfs.engine.state_batch import keep_aside
 from journalfs.engine.state_types import Operation, TransactionInfo
-from journalfs.engine.status import FileTorn
 from journalfs.errors import DecodeError
 from journalfs.format.page_folder import ADDRESS_FILE_NAME, INVALID_SUFFIX, ascii_only, format_page_name
 from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, PageNumber, QueueId
-from journalfs.live.changes import Changes
 from journalfs.live.events import Events, LoopLag
-from journalfs.live.large_bodies import LargeBodies
 from journalfs.live.lost_bindings import LostBindings
 from journalfs.live.memory import ActingLimit, Totals
 from journalfs.live.missing import missing_directories
 from journalfs.live.part_numbers import PartNumbers
+from journalfs.live.runs import RunsStore
 from journalfs.live.undecided import undecided_damage, undecided_in
 from journalfs.message.envelope import decode_envelope
 from journalfs.pages.address import PagedAddress
 from journalfs.pages.cursors import Cursors, Moved, SideRecord
-from journalfs.pages.folders import PageFolder, PagingDirectory
+from journalfs.pages.folders import PageFolder
 from journalfs.records.files.kept_damage import kept_damage
 from journalfs.records.files.loader import JournalLoader
 
 if TYPE_CHECKING:
-    from journalfs.live.explaining import Explanations
-    from journalfs.live.runs import HeldFile, JournalSegment, Run
-    from journalfs.live.settings import KnownSettings
-    from journalfs.records.older.reading import Description, SourcePlaces
+    from journalfs.live.runs import JournalSegment, Run
+    from journalfs.records.older.reading import SourcePlaces
 
 
 # Parts whose lines were laid out for a reader, kept for the next one.
@@ -233,61 +225,27 @@ class HeldMessages:
 
 logger = logging.getLogger(__name__)
 
-DOUBT_INTERVAL_NS = 60 * 1_000_000_000
-"""From one time that the journal is read anew because its content is in doubt to the next."""
 
+@dataclass(slots=True, kw_only=True)
+class Core(RunsStore):
+    """What is live of an open store, and what was found wrong with it."""
 
-@dataclass(slots=True)
-class Core:
-    layout: StoreLayout
-    clock: Clock
-    loaded: JournalLoader
-    """The journal as far as it was taken over; ask for `loader`."""
-    bindings: BindingsState
-    large: LargeDirectory
     events: Events
     numbers: PartNumbers
-    epoch: int = 0
     edition: int = 0
     """How often bytes of the journal turned out to have changed in place."""
-    live_broker: bool = False
-    """A broker holds the store's lock: what is read may be overwritten soon after."""
-    pages: dict[str, PagedAddress] = field(default_factory=dict)
-    """By address."""
-    cursors: Cursors = field(default_factory=Cursors)
-    bodies: LargeBodies = field(init=False)
     lost: LostBindings = field(init=False)
     totals: Totals = field(init=False)
     torn: set[int] = field(default_factory=set)
     """Journal files, by slot, of which a reader could not read something that was measured."""
-    index_void: bool = False
-    """A message was not what the index says of it: the index is not to be believed again."""
-    journal_doubted: bool = False
-    """The same, and the journal is to be read anew."""
-    behind: Callable[[], object] | None = None
-    """Takes over what this process made durable and nobody has asked for since. Set by a store that is
-    written.
-    """
-    look_again: Callable[[], None] = lambda: None
-    """Takes over what the broker did since the last look, at once. Set by the store."""
     limits_of: Callable[[str], ActingLimit | None] = lambda address: None
     """What limits do to an address; None where nobody publishes. Set by a store that is written."""
-    changes: Changes = field(default_factory=Changes)
-    """Wakes who waits for a message."""
     in_delivery: HeldMessages = field(default_factory=HeldMessages)
     """Messages that readers of a stream have and have not acknowledged yet."""
-    undecided_pages: Callable[[str], frozenset[PageNumber]] = lambda address: frozenset()
-    """Pages of an address with records of which it is not known yet whether they count. Set by a store that
-    is written.
-    """
-    bindings_damage: tuple[Damage, ...] = ()
     missing_journal_files: Sequence[str] = ()
     """Their ids, as of when the store was opened. Files may have been lost, or deleted by hand."""
     other_damage: Callable[[], Iterable[Damage]] = tuple
     """What is wrong with the store as a whole."""
-    derived: Description | None = None
-    """What it was derived from; None: it is a broker's own store."""
-    paging: PagingDirectory = field(init=False)
     second_folders: list[Damage] = field(default_factory=list)
     """What is wrong with which folder is of which address."""
     _by_ascii: tuple[BindingsState | None, Mapping[str, Sequence[str]]] = (None, {})
@@ -302,17 +260,9 @@ class Core:
     """Messages that were not published since the store was opened, their duplicate ids being known: how many,
     by address.
     """
-    held: WeakSet[HeldFile] = field(default_factory=WeakSet)
-    """Journal files that open files are rendered from: their bytes must not be overwritten."""
     laid_out: LaidOut = field(default_factory=LaidOut)
     statuses: Statuses = field(default_factory=Statuses)
-    settings: KnownSettings | None = None
-    """As they were when somebody asked for them; ask `settings_in_force`."""
-    measured: bool = True
-    """All that was taken over is measured; False after that failed."""
-    _explanations: Explanations | None = None
     _places: SourcePlaces | None = None
-    _doubted_ns: int | None = None
     _registered: tuple[int, BindingsState | None] = (-1, None)
     """With the live state of which epoch, which bindings."""
     _side_key: tuple[int, int, int] = (-1, -1, -1)
@@ -327,32 +277,10 @@ class Core:
     lag: LoopLag = field(init=False)
 
     def __post_init__(self) -> None:
+        super(Core, self).__post_init__()
         self.lag = LoopLag(self.clock, self.events)
-        self.bodies = LargeBodies(self)
         self.lost = LostBindings(self)
-        self.totals = Totals(self)
-        self.paging = PagingDirectory(self.layout.paging_dir, self.root)
-
-    @property
-    def shown(self) -> str:
-        """What people know the store by: of a derived one, what it was derived from."""
-        return str(self.root) if self.derived is None else self.derived.source
-
-    @property
-    def loader(self) -> JournalLoader:
-        """The journal as it is now. Ask on the store's thread, and again after each wait."""
-        if self.behind is not None:
-            self.behind()
-        return self.loaded
-
-    @property
-    def explanations(self) -> Explanations:
-        """What keeps the journal's files."""
-        if self._explanations is None:
-            from journalfs.live.explaining import Explanations  # noqa: PLC0415 - few commands ask
-
-            self._explanations = Explanations(self)
-        return self._explanations
+        self.totals = Totals(self, self.lost)
 
     @property
     def selection_bytes_max(self) -> int:
@@ -360,10 +288,6 @@ class Core:
         value = self.layout.value_in_force("selection-memory-bytes")
         assert isinstance(value, int)
         return value
-
-    @property
-    def root(self) -> Path:
-        return self.layout.root
 
     def let_go(self) -> None:
         """Give back the files that are mapped, and with them the room of those that are removed. What is open
@@ -376,16 +300,6 @@ class Core:
         self.epoch += 1
         self.pages = {}
         self.laid_out.clear()
-        self._explanations = None
-
-    def doubt_journal(self) -> None:
-        """A message of the journal is not what it was when it was measured, though no file seems to be
-        another. Reading all of it anew is dear, so it is done now and then only, should it not help.
-        """
-        now_ns = self.clock.monotonic_ns()
-        if self._doubted_ns is None or now_ns - self._doubted_ns >= DOUBT_INTERVAL_NS:
-            self._doubted_ns = now_ns
-            self.index_void = self.journal_doubted = True
 
     def is_rendered(self, name: str) -> bool:
         """Whether an open file is rendered from the journal file that its writer knows by `name`: what
@@ -406,25 +320,6 @@ class Core:
         state.unbind_queues(None if changed is None else changed.queues)
         ids = bindings.queues.keys() if changed is None else changed.queues & bindings.queues.keys()
         state.bind_queues(sorted(ids))
-
-    def measure(self) -> None:
-        """Measure what was added; afterwards sizes of lines and files are known without reading."""
-        self.measured = False
-        for attempt in range(MENDS_MAX):
-            self.loader.mark_unreadable()
-            try:
-                self._measure()
-            except FileTorn:
-                if attempt + 1 == MENDS_MAX:
-                    raise
-                self.loader.mend()
-            else:
-                self.measured = True
-                return
-
-    def _measure(self) -> None:
-        self.bodies.measure(self.loader.state.measure())
-        self.bodies.remeasure()
 
     def refresh_pages(self) -> bool:
         """Take over the paging directory and the positions in the journal. Returns whether anything changed
@@ -594,12 +489,6 @@ class Core:
                 yield Reader(body).simple_string()
             except DecodeError as error:
                 logger.warning("duplicate id record %d: %s", operation.record_id, error)
-
-    def paged(self, address: str) -> PagedAddress | None:
-        """The pages of an address as they are now."""
-        if self.behind is not None:
-            self.behind()
-        return self.pages.get(address)
 
     def knows_queue(self, queue_id: QueueId) -> bool:
         return queue_id in self.bindings.queues or queue_id in self.lost.queues

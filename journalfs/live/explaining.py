@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -16,14 +16,13 @@ from journalfs.engine.waiting import Slices
 from journalfs.errors import SystemFailure
 from journalfs.format.record_types import user_type_name
 from journalfs.ids import QueueId
-from journalfs.live.opened import OpenStore
 from journalfs.live.virtual import SlicedFile, made_at_once
 from journalfs.records.files.directory import JournalFile, read_directory
 from journalfs.records.files.reports import FileReport, JournalAccount
 from journalfs.showing import shown
 
 if TYPE_CHECKING:
-    from journalfs.live.lost_bindings import LostBindings
+    from journalfs.live.core import Core
 
 SUFFIX: Final = ".explain"
 LINES_SUFFIX: Final = ".jsonl"
@@ -74,18 +73,11 @@ class FileFacts(msgspec.Struct, frozen=True, rename="camel"):
     """
 
 
-class ExplainedStore(OpenStore, Protocol):
-    lost: LostBindings
-
-    @property
-    def explanations(self) -> Explanations: ...
-
-
 @dataclass(slots=True)
 class Explanations:
     """Of one open store."""
 
-    core: ExplainedStore
+    core: Core
     of_writer: Callable[[], Sequence[FileReport]] | None = None
     """Where this process writes the journal, its writer counts."""
     _account: tuple[int, JournalAccount] = field(default_factory=lambda: (-1, JournalAccount()))
@@ -191,16 +183,16 @@ class ExplainedJournal:
     """The directory of a journal's record views, with an explanation beside each."""
 
     journal: VirtualDirectory
-    core: ExplainedStore
-    _explanations: dict[str, SlicedFile] = field(default_factory=dict)
+    explanations: Explanations
+    _explained: dict[str, SlicedFile] = field(default_factory=dict)
     """Of the files that are listed, by name, once somebody asked."""
 
     def children(self) -> Iterator[tuple[str, VirtualDirectory | VirtualFile]]:
         views = list(self.journal.children())
         yield from views
         files = [lines.removesuffix(LINES_SUFFIX) for lines, _ in views]
-        for gone in self._explanations.keys() - files:
-            del self._explanations[gone]
+        for gone in self._explained.keys() - files:
+            del self._explained[gone]
         for file in files:
             yield file + SUFFIX, self._explanation(file)
 
@@ -215,19 +207,20 @@ class ExplainedJournal:
         return self.journal.mtime_ns
 
     def _explanation(self, file: str) -> VirtualFile:
-        core, known = self.core, self._explanations.get(file)
+        explanations, known = self.explanations, self._explained.get(file)
+        core = explanations.core
         if known is None:
-            known = self._explanations[file] = SlicedFile(
-                lambda slices: _explained(core, file, slices),
+            known = self._explained[file] = SlicedFile(
+                lambda slices: _explained(explanations, file, slices),
                 lambda: core.clock.now_ms() * 1_000_000,
                 lambda: (core.epoch, core.changes.count),
             )
         return known
 
 
-async def _explained(core: ExplainedStore, file: str, slices: Slices) -> bytes:
+async def _explained(explanations: Explanations, file: str, slices: Slices) -> bytes:
     """Of a file that went since it was listed nothing is left to be said."""
-    facts = await core.explanations.fact(file, slices)
+    facts = await explanations.fact(file, slices)
     lines = []
     for line in () if facts is None else _lines(facts):
         lines.append(line.encode() + b"\n")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 from journalfs.bodies.directory import BodyUnreadable, LargeDirectory
 from journalfs.bodies.inflated import Counting, Inflated
 from journalfs.damage import Damage, FileStamp, name_of
-from journalfs.engine.buffers import MappedFile
+from journalfs.engine.buffers import MENDS_MAX, MappedFile
 from journalfs.engine.lines import MESSAGE_MISNAMED, LineBatch, Measure
 from journalfs.engine.pages import PageScan
 from journalfs.engine.state_types import Operation, Unmeasured
@@ -60,6 +60,8 @@ class Postponed:
 @dataclass(slots=True)
 class LargeBodies:
     core: OpenStore
+    measured: bool = True
+    """All that was taken over is measured; False after that failed."""
     _damage: dict[MessageId, Damage] = field(default_factory=dict)
     _refused: set[MessageId] = field(default_factory=set)
     """Messages whose bodies could not be opened: their lines were measured without."""
@@ -179,7 +181,7 @@ class LargeBodies:
         doubted = sorted(message_ids)
         before = [self._lengths(message_id) for message_id in doubted]
         self._suspects.update(doubted)
-        self.core.measure()
+        self.measure_added()
         return before != [self._lengths(message_id) for message_id in doubted]
 
     def _lengths(self, message_id: MessageId) -> tuple[int, int]:
@@ -204,6 +206,23 @@ class LargeBodies:
         place = (info.file_slot, info.offset, info.body_bytes, info.source)
         measure = self.measure_record(Unmeasured(info.message_index, message_id, *place))
         state.set_measure(info.message_index, message_id, measure.pointer)
+
+    def measure_added(self) -> None:
+        """Measure what was added; afterwards sizes of lines and files are known without reading."""
+        self.measured = False
+        for attempt in range(MENDS_MAX):
+            loader = self.core.loader
+            loader.mark_unreadable()
+            try:
+                self.measure(loader.state.measure())
+                self.remeasure()
+            except FileTorn:
+                if attempt + 1 == MENDS_MAX:
+                    raise
+                loader.mend()
+            else:
+                self.measured = True
+                return
 
     # -- measuring -------------------------------------------------------------------------------------------
 
@@ -408,7 +427,7 @@ class LargeBodies:
                     continue
             self._suspects.add(message_id)
         if self._suspects:
-            self.core.look_again()
+            self.core.horizon.look_now()
             raise StaleView(self.core.large.path.name)
 
     def _body(self, batch: LineBatch, index: int) -> tuple[MappedFile | None, bool]:

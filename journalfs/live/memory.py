@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from journalfs.bindings.model import BindingsState, Queue
 from journalfs.engine.waiting import Slices
@@ -150,13 +150,10 @@ class _Some:
             self._places[QueueId(last_id)] = place
 
 
-class _Store(OpenStore, Protocol):
-    lost: LostBindings
-
-
 @dataclass(slots=True)
 class Totals:
-    core: _Store
+    core: OpenStore
+    lost: LostBindings
     _bindings: BindingsState | None = None
     _limited: _Some = field(default_factory=_Some)
     """Bound queues of addresses that limits apply to."""
@@ -191,7 +188,7 @@ class Totals:
 
     def _in_journal(self) -> int:
         self._refresh()
-        lost = _Some(self.core.lost.queues.values())
+        lost = _Some(self.lost.queues.values())
         return sum(int(self._sums(some).live_count) for some in (self._limited, self._exempt, lost))
 
     def _refresh(self) -> None:
@@ -220,7 +217,7 @@ class Totals:
 
     def _in_pages(self) -> Iterable[int]:
         """Live messages of each page and queue."""
-        lost = self.core.lost.queues.values()
+        lost = self.lost.queues.values()
         for address, paged in self.core.pages.items():
             queues = [
                 *self.core.bindings.queues_of(address),

@@ -1,53 +1,114 @@
-"""What the parts of an open store see of the whole."""
+"""Where the bytes of an open store come from, and how more of it comes to be shown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final
+
+from journalfs.live.changes import Changes
+from journalfs.pages.cursors import Cursors
+from journalfs.pages.folders import PagingDirectory
 
 if TYPE_CHECKING:
     from journalfs.bindings.model import BindingsState
     from journalfs.bodies.directory import LargeDirectory
     from journalfs.clock import Clock
+    from journalfs.config.broker_config import BrokerConfig
+    from journalfs.config.in_force import SettingsInForce
     from journalfs.config.layout import StoreLayout
     from journalfs.damage import Damage
-    from journalfs.live.changes import Changes
+    from journalfs.format.address_settings import StoredAddressSetting
     from journalfs.pages.address import PagedAddress
-    from journalfs.pages.cursors import Cursors
-    from journalfs.pages.folders import PagingDirectory
     from journalfs.records.files.loader import JournalLoader
     from journalfs.records.older.reading import Description
 
+DOUBT_INTERVAL_NS: Final = 60 * 1_000_000_000
+"""From one time that the journal is read anew because its content is in doubt to the next."""
 
-class OpenStore(Protocol):
-    """See `journalfs.live.core.Core`."""
 
+class Horizon:
+    """What is durable, and what of it is shown. Nothing more comes to be shown of a store without one."""
+
+    def look_now(self) -> None:
+        """Take over what the broker did since the last look, at once."""
+
+    def take_over(self) -> None:
+        """Take over what this process made durable and nobody has asked for since."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSettings:
+    """Settings, and what they were made of."""
+
+    stored: Mapping[str, StoredAddressSetting]
+    config: BrokerConfig | None
+    settings: SettingsInForce
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenStore:
     layout: StoreLayout
     clock: Clock
+    loaded: JournalLoader
+    """The journal as far as it was taken over; ask for `loader`."""
     bindings: BindingsState
-    bindings_damage: tuple[Damage, ...]
+    bindings_damage: tuple[Damage, ...] = ()
     large: LargeDirectory
-    pages: dict[str, PagedAddress]
-    cursors: Cursors
-    changes: Changes
-    paging: PagingDirectory
-    derived: Description | None
-    live_broker: bool
-    epoch: int
+    pages: dict[str, PagedAddress] = field(default_factory=dict)
+    """By address, as far as they were taken over; ask `paged`."""
+    paging: PagingDirectory = field(init=False)
+    cursors: Cursors = field(default_factory=Cursors)
+    derived: Description | None = None
+    """What it was derived from; None: it is a broker's own store."""
+    epoch: int = 0
+    """Grows when the journal had to be read anew."""
+    live_broker: bool = False
+    """A broker holds the store's lock: what is read may be overwritten soon after."""
+    settings: KnownSettings | None = None
+    """As they were when somebody asked for them; ask `settings_in_force`."""
+    changes: Changes = field(default_factory=Changes)
+    """Wakes who waits for a message."""
+    horizon: Horizon = field(default_factory=Horizon)
+    behind: bool = False
+    """Something is durable that is to be taken over before anybody looks."""
+    index_void: bool = False
+    """A message was not what the index says of it: the index is not to be believed again."""
+    journal_doubted: bool = False
+    """The same, and the journal is to be read anew."""
+    _doubted_ns: int | None = None
+
+    def __post_init__(self) -> None:
+        self.paging = PagingDirectory(self.layout.paging_dir, self.root)
 
     @property
-    def look_again(self) -> Callable[[], None]: ...
+    def root(self) -> Path:
+        return self.layout.root
 
     @property
-    def root(self) -> Path: ...
+    def shown(self) -> str:
+        """What people know the store by: of a derived one, what it was derived from."""
+        return str(self.root) if self.derived is None else self.derived.source
 
     @property
-    def shown(self) -> str: ...
+    def loader(self) -> JournalLoader:
+        """The journal as it is now. Ask on the store's thread, and again after each wait."""
+        if self.behind:
+            self.horizon.take_over()
+        return self.loaded
 
-    @property
-    def loader(self) -> JournalLoader: ...
+    def paged(self, address: str) -> PagedAddress | None:
+        """The pages of an address as they are now."""
+        if self.behind:
+            self.horizon.take_over()
+        return self.pages.get(address)
 
-    def measure(self) -> None: ...
-
-    def doubt_journal(self) -> None: ...
+    def doubt_journal(self) -> None:
+        """A message of the journal is not what it was when it was measured, though no file seems to be
+        another. Reading all of it anew is dear, so it is done now and then only, should it not help.
+        """
+        now_ns = self.clock.monotonic_ns()
+        if self._doubted_ns is None or now_ns - self._doubted_ns >= DOUBT_INTERVAL_NS:
+            self._doubted_ns = now_ns
+            self.index_void = self.journal_doubted = True

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from weakref import WeakSet
 
 from journalfs.api import ByteSource
 from journalfs.engine.buffers import MappedFile
@@ -20,6 +21,7 @@ from journalfs.errors import Gone, StaleView
 from journalfs.format.journal_file import read_header
 from journalfs.ids import MessageId, PageNumber
 from journalfs.limits import EAGER_PART_BYTES_MAX, JOURNAL_HEADER_BYTES
+from journalfs.live.large_bodies import LargeBodies
 from journalfs.live.opened import OpenStore
 from journalfs.live.read_ahead import ReadAheadSource
 from journalfs.live.sources import BytesSource, Segment, SegmentedSource
@@ -28,23 +30,14 @@ from journalfs.records.files.directory import JournalFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from weakref import WeakSet
 
     from journalfs.engine.state import LiveState
     from journalfs.engine.state_types import Listing
-    from journalfs.live.large_bodies import LargeBodies
     from journalfs.pages.address import PagedAddress
     from journalfs.records.files.files import FileSet
 
 Place: TypeAlias = MessageId | tuple[PageNumber, int]
 """Of a message that lies in the journal; else its page, and the record in it."""
-
-
-class RunsStore(OpenStore, Protocol):
-    """What the lines of runs are opened with."""
-
-    bodies: LargeBodies
-    held: WeakSet[HeldFile]
 
 
 class Content(Protocol):
@@ -230,6 +223,19 @@ class HeldFile:
             raise StaleView(self.file.name)
 
 
+@dataclass(slots=True, kw_only=True)
+class RunsStore(OpenStore):
+    """What the lines of runs are opened with."""
+
+    bodies: LargeBodies = field(init=False)
+    held: WeakSet[HeldFile] = field(default_factory=WeakSet)
+    """Journal files that open files are rendered from: their bytes must not be overwritten."""
+
+    def __post_init__(self) -> None:
+        super(RunsStore, self).__post_init__()
+        self.bodies = LargeBodies(self)
+
+
 def check_all(held: Iterable[HeldFile]) -> None:
     for file in held:
         file.check()
@@ -404,7 +410,7 @@ class PageSegment:
         kept = self._kept_scan()
         scan = scan_page(self.mapped) if kept is None else kept
         if scan is not kept and self.content.core.bodies.measure_page(scan):
-            self.content.core.look_again()
+            self.content.core.horizon.look_now()
             raise StaleView(self.mapped.path)
         indexes, content = self.run.indexes_in(scan), self.content
         lines = page_batch(content.core, scan, indexes, queue=content.name, now_ms=self.now_ms)

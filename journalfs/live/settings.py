@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import tomli_w
 
 from journalfs.bindings.model import Address, Queue
-from journalfs.config.broker_config import BrokerConfig
 from journalfs.config.in_force import ORIGIN_DEFAULT, SettingInForce, SettingsInForce, settings_toml
 from journalfs.config.shown import store_toml
-from journalfs.format.address_settings import StoredAddressSetting
-from journalfs.live.opened import OpenStore
+from journalfs.live.opened import KnownSettings, OpenStore
 
 PREFIX = "user.journalfs."
 
@@ -22,20 +19,7 @@ ROUTING_TYPES: Final = "routing-types"
 """Both are said of an address by records of its own, and are not among its settings."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownSettings:
-    """Settings, and what they were made of."""
-
-    stored: Mapping[str, StoredAddressSetting]
-    config: BrokerConfig | None
-    settings: SettingsInForce
-
-
-class SettingsStore(OpenStore, Protocol):
-    settings: KnownSettings | None
-
-
-def settings_in_force(core: SettingsStore) -> SettingsInForce:
+def settings_in_force(core: OpenStore) -> SettingsInForce:
     """The same object for as long as neither settings in the bindings nor the configuration changed: whoever
     keeps what it found out keeps the object beside it.
     """
@@ -46,23 +30,23 @@ def settings_in_force(core: SettingsStore) -> SettingsInForce:
     return known.settings
 
 
-def broker_toml(core: SettingsStore) -> str:
+def broker_toml(core: OpenStore) -> str:
     """The settings of the whole store, with where each comes from. It can be used as a journalfs.toml."""
     return store_toml(core.layout, settings_in_force(core).core())
 
 
-def _address_settings(core: SettingsStore, address: Address) -> tuple[SettingInForce, ...]:
+def _address_settings(core: OpenStore, address: Address) -> tuple[SettingInForce, ...]:
     return settings_in_force(core).address(address.name)
 
 
-def address_toml(core: SettingsStore, address: Address) -> str:
+def address_toml(core: OpenStore, address: Address) -> str:
     """Whether it is paused, which is said of the address itself, and every address setting in force, with
     where it comes from.
     """
     return tomli_w.dumps({PAUSED: address.paused}) + settings_toml(_address_settings(core, address))
 
 
-def address_attributes(core: SettingsStore, address: Address) -> Mapping[str, bytes]:
+def address_attributes(core: OpenStore, address: Address) -> Mapping[str, bytes]:
     found = {PREFIX + ROUTING_TYPES: ",".join(kind.name for kind in address.binding.routing_types).encode()}
     if address.paused:
         found[PREFIX + PAUSED] = _text(address.paused)
@@ -107,7 +91,7 @@ def queue_settings(queue: Queue) -> dict[str, object]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def queue_toml(core: SettingsStore, queue: Queue) -> str:
+def queue_toml(core: OpenStore, queue: Queue) -> str:
     """The queue's own settings, then those of its address."""
     own = tomli_w.dumps(_printable(queue_settings(queue)))
     address = core.bindings.addresses.get(queue.address)

@@ -22,7 +22,7 @@ from journalfs.format.page_folder import parse_page_name
 from journalfs.format.record_types import user_type_name
 from journalfs.limits import DAMAGED_BYTES_SHOWN_MAX, NAME_BYTES_MAX, NAME_HASH_CHARS
 from journalfs.live.bindings import EXTENSION as BINDINGS_EXTENSION
-from journalfs.live.explaining import LINES_SUFFIX, ExplainedJournal
+from journalfs.live.explaining import LINES_SUFFIX, ExplainedJournal, Explanations
 from journalfs.live.settings import broker_toml, settings_in_force
 from journalfs.live.sources import BytesSource, WindowSource
 from journalfs.live.virtual import (
@@ -56,6 +56,9 @@ class MeasuredStore(Protocol):
     """See `journalfs.store.store.JournalStore`."""
 
     core: Core
+
+    @property
+    def explanations(self) -> Explanations: ...
 
     def addresses(self) -> Sequence[StoreAddress]: ...
 
@@ -153,7 +156,9 @@ def control_tree(store: MeasuredStore) -> VirtualDirectory:
         ),
         "events.jsonl": events,
         "settings.toml": MadeFile(lambda: broker_toml(core).encode(), now),
-        "journal": ExplainedJournal(_journal(core.loader.extension, layout.journal_dir, core.root), core),
+        "journal": ExplainedJournal(
+            _journal(core.loader.extension, layout.journal_dir, core.root), store.explanations
+        ),
         "bindings": _journal(BINDINGS_EXTENSION, layout.bindings_dir, core.root),
         "pages": _pages(store),
         "large": _large(store),

@@ -156,7 +156,7 @@ class _Opening(Opening):
 
     def _core(self, loader: HistoryLoader, numbers: PartNumbers) -> Core:  # type: ignore[override]
         core = super()._core(loader, numbers)
-        core.lost = _Queues(core)
+        core.lost = core.totals.lost = _Queues(core)
         return core
 
 

@@ -109,7 +109,7 @@ class Opening:
         store.resume_bindings(self.bindings_reader)
         if description is not None:
             self._resume_derived(store, description)
-        core.measure()
+        core.bodies.measure_added()
         if loader is None and state is not None:
             # The index no longer fits, but its parts are known by name to whoever read them.
             adopt_parts(core.loader.state, state)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
@@ -20,7 +21,7 @@ from journalfs.engine.state_batch import adopt_parts, keep_part, part_ids
 from journalfs.engine.state_types import PartInfo
 from journalfs.engine.status import CoreRefused
 from journalfs.errors import JournalfsError
-from journalfs.ids import FileId, QueueId
+from journalfs.ids import FileId, PageNumber, QueueId
 from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX
 from journalfs.live.bindings import BindingsReader, BindingsStamp
 from journalfs.live.changes import Changes
@@ -30,6 +31,7 @@ from journalfs.live.events import LoopLag
 from journalfs.live.index import IndexDescription, as_written, describe
 from journalfs.live.index_file import write_index
 from journalfs.live.missing import lost_since
+from journalfs.live.opened import Horizon
 from journalfs.live.page_parts import PAGE_PART_BASE, PageParts
 from journalfs.live.sealed_parts import JournalPart, PagePartOf, SealedPart, SealedParts
 from journalfs.live.undecided import messages_not_shown
@@ -43,6 +45,7 @@ from journalfs.views.tails import Tails
 from journalfs.views.views import SELECTIONS
 
 if TYPE_CHECKING:
+    from journalfs.live.explaining import Explanations
     from journalfs.records.sources import RecordSource
     from journalfs.store.reloading import Reloading
 
@@ -60,7 +63,7 @@ class Closed(Protocol):
 ClosedT = TypeVar("ClosedT", bound=Closed)
 
 
-class JournalStore:
+class JournalStore(Horizon):
     """A store that is read and never changed. Made by `open_store`."""
 
     queue_type: ClassVar[type[StoreQueue]] = StoreQueue
@@ -88,7 +91,7 @@ class JournalStore:
         self._reloading: Reloading | None = None
         self.configuration = ConfigurationWatch(core, self._configured)
         self._gone = False
-        core.look_again = self.look_now
+        core.horizon = self
         self._written: IndexDescription | None = None
         self._ledger = b""
         self._sealed: SealedParts | None = None
@@ -121,6 +124,13 @@ class JournalStore:
 
     def queues(self) -> Sequence[StoreQueue]:
         return [queue for address in self.addresses() for queue in address.queues()]
+
+    @cached_property
+    def explanations(self) -> Explanations:
+        """What keeps the journal's files."""
+        from journalfs.live.explaining import Explanations  # noqa: PLC0415 - few commands ask
+
+        return Explanations(self.core)
 
     def control(self) -> VirtualDirectory:
         from journalfs.store.control import control_tree  # noqa: PLC0415 - few commands show it
@@ -278,7 +288,7 @@ class JournalStore:
     def _settle(self) -> None:
         """Bring everything derived in line with journal and bindings."""
         self.core.register_queues()
-        self.core.measure()
+        self.core.bodies.measure_added()
         self.core.refresh_pages()
         self.core.lost.look()
         self._take_bindings()
@@ -390,12 +400,16 @@ class JournalStore:
             return False
         if content.paged is None:
             return True
-        undecided = self.core.undecided_pages(queue.model.address)
+        undecided = self._undecided_pages(queue.model.address)
         before = parts.parts[-1].number if parts.parts else 0
         complete = parts.seal(content.paged, now_ms=now_ms, numbers=own, undecided=undecided)
         numbers.used(parts.next_number - 1 - PAGE_PART_BASE)
         made += (PagePartOf(content.queue_id, part) for part in parts.parts if part.number > before)
         return complete
+
+    def _undecided_pages(self, address: str) -> frozenset[PageNumber]:
+        """Pages with records of which it is not known yet whether they count."""
+        return frozenset()
 
     def _seal_journal(self, content: QueueContent, now_ms: int, own: range, made: list[SealedPart]) -> bool:
         """The same of what came to the journal, with numbers of `own`."""
@@ -536,9 +550,9 @@ class JournalStore:
             return
         if bindings_changed:
             core.register_queues()
-        bodies_changed = core.bodies.changed or not core.measured
+        bodies_changed = core.bodies.changed or not core.bodies.measured
         if bodies_changed or result is not PollResult.UNCHANGED:
-            core.measure()
+            core.bodies.measure_added()
         pages_changed = self.core.refresh_pages() or bodies_changed
         if not (bindings_changed or pages_changed or result is not PollResult.UNCHANGED or self._tails):
             return
@@ -607,7 +621,7 @@ class JournalStore:
         self.core.torn.clear()  # slots of the one before
         self.core.edition += old.overwritten or self.core.journal_doubted
         self.core.register_queues()  # bindings may be others since it was begun
-        self.core.measure()
+        self.core.bodies.measure_added()
         adopt_parts(loader.state, old.state)
         self.core.keep_aside()
         self.rebuilds += 1

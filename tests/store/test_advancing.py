@@ -47,7 +47,7 @@ class Moving(DirectoryReader):
 def take_over(store: JournalStore, file: JournalAppender) -> None:
     """All that was written, the last of it in this file."""
     assert store.core.loader.advance(FileId(file.file_id), file.at) is PollResult.APPENDED
-    store.core.measure()
+    store.core.bodies.measure_added()
 
 
 @pytest.mark.parametrize("times", [1, LISTINGS_MAX])
@@ -91,7 +91,7 @@ def go_on(store: JournalStore, files: list[JournalAppender]) -> PollResult:
     last = files[-1]
     loader = store.core.loader
     result = loader.advance(FileId(last.file_id), last.at, newest_first=reversed(named))
-    store.core.measure()
+    store.core.bodies.measure_added()
     return result
 
 
@@ -143,7 +143,7 @@ def test_a_file_that_is_not_what_its_writer_says_is_looked_for(
         assert loader.advance(FileId(number), new.at, newest_first=said) is PollResult.APPENDED
         assert reader.listings == listed + 1
         files.append(new)
-    store.core.measure()
+    store.core.bodies.measure_added()
     assert len(lines_of(store, "work.a")) == 5
     assert sorted(read.file.file_id for read in loader.files.read_files()) == list(range(1, 135))
     assert not store.core.damage()

@@ -52,7 +52,7 @@ def test_counts_by_queue_are_those_of_every_message(name: str, stores: PristineS
     store = open_store(stores[name], index=False)
     core = store.core
     slots = {read.file.name: read.slot for read in core.loader.files.read_files()}
-    facts = core.explanations.facts()
+    facts = store.explanations.facts()
     assert [one.file for one in facts] == list(slots)
     total = 0
     for one in facts:
@@ -70,7 +70,7 @@ def test_counts_by_queue_are_those_of_every_message(name: str, stores: PristineS
 
 def explained(little: LittleStore) -> dict[str, FileFacts]:
     store = little.open(index=False)
-    facts = {one.file: one for one in store.core.explanations.facts()}
+    facts = {one.file: one for one in store.explanations.facts()}
     store.close()
     return facts
 
@@ -111,7 +111,7 @@ def test_the_text_says_the_same(little_store: LittleStore) -> None:
     following = JournalAppender.create(little_store.root / "journal/activemq-data-2.amq", 2)
     following.send(1002, QUEUE_A)
     store = little_store.open(index=False)
-    first, second = map(as_text, store.core.explanations.facts())
+    first, second = map(as_text, store.explanations.facts())
     assert re.fullmatch(
         r"activemq-data-1\.amq: file id 1, 65536 bytes\n"
         r"kept: 2 needed records, \d+ bytes; compaction would free it, and would move \d+ bytes\n"
@@ -208,14 +208,14 @@ def test_deletes_alone_keep_a_file_as_long_as_what_they_delete(little_store: Lit
 def test_it_follows_what_is_appended(little_store: LittleStore) -> None:
     little_store.journal.send(1001, QUEUE_A)
     store = little_store.open(index=False)
-    assert [one.needed_records for one in store.core.explanations.facts()] == [2]
+    assert [one.needed_records for one in store.explanations.facts()] == [2]
     little_store.journal.send(1002, QUEUE_B)
     following = JournalAppender.create(little_store.root / "journal/activemq-data-2.amq", 2)
     following.acknowledge(1001, QUEUE_A, tx_id=2000)
     following.acknowledge(1002, QUEUE_B, tx_id=2001)
     store.look_now()
     fresh = explained(little_store)
-    facts = {one.file: one for one in store.core.explanations.facts()}
+    facts = {one.file: one for one in store.explanations.facts()}
     assert facts == fresh
     assert facts["activemq-data-1.amq"].needed_records == 0
     store.close()
@@ -237,5 +237,5 @@ def test_a_message_that_no_queue_has_is_told_apart(little_store: LittleStore) ->
 
 def test_a_file_that_is_gone_explains_nothing(little_store: LittleStore) -> None:
     store = little_store.open(index=False)
-    assert made_at_once(store.core.explanations.fact("activemq-data-77.amq", Slices.none())) is None
+    assert made_at_once(store.explanations.fact("activemq-data-77.amq", Slices.none())) is None
     store.close()

@@ -13,8 +13,8 @@ import pytest
 from journalfs.engine.status import CoreRefused
 from journalfs.errors import JournalfsError
 from journalfs.ids import MessageId
-from journalfs.live.core import DOUBT_INTERVAL_NS
 from journalfs.live.index_file import index_path
+from journalfs.live.opened import DOUBT_INTERVAL_NS
 from journalfs.store import open_store
 from journalfs.store.store import JournalStore
 from tests.store.appending import JournalAppender

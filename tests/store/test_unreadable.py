@@ -331,7 +331,7 @@ def test_file_cut_off_between_scanning_and_measuring(little_store: LittleStore) 
         events=Events(little_store.clock),
         numbers=PartNumbers(None, little_store.clock, pytest.fail),
     )
-    core.measure()
+    core.bodies.measure_added()
     slot = loader.state.register_queue(QUEUE_A)
     lines = loader.state.line_batch(loader.state.refs(slot), "work.a", sealed=False)
     texts = bytes(lines.read(0, lines.size_bytes)).splitlines()

@@ -162,14 +162,12 @@ ASSIGNED: Final = [
     "journalfs/exchange/xml_in.py: parser.StartDoctypeDeclHandler",
     "journalfs/records/files/writer.py: self.pool.on_doubt",
     "journalfs/store_owner.py: builtins.__import__",
-    "journalfs/store/store.py: core.look_again",
     "journalfs/store/store.py: self.core.bodies.was_measured",
     "journalfs/store/write/self_reading.py: journals.bindings.before_emptying",
     "journalfs/store/write/self_reading.py: journals.messages.before_emptying",
     "journalfs/store/write/self_reading.py: journals.messages.committer.while_waiting",
     "journalfs/store/write/self_reading.py: journals.messages.pool.held",
     "journalfs/store/write/self_reading.py: journals.messages.upkeep.gone",
-    "journalfs/store/write/store.py: core.explanations.of_writer",
 ]
 
 USING_PRIVATES: Final = {

@@ -49,6 +49,8 @@ class SelfReadingStore(JournalStore):
         self._behind_since_bytes = 0
         """Bytes that had been written when something was published that was not taken over yet."""
         self._unsealed = False
+        self._given_up = False
+        """What is on its way takes too long: who waited for it was told so."""
         self._failure_told: Exception | None = None
         self._advanced_to = Position(0)
         """What was taken over of what is durable."""
@@ -75,7 +77,8 @@ class SelfReadingStore(JournalStore):
         if failure is None:
             self.core.events.add("store-back", "it takes changes again; what was being written counts")
         elif isinstance(failure, StoreAway):
-            self._looks_first(self.core.behind or self._take_over_given_up)
+            self._given_up = not self.core.behind or self._given_up
+            self.core.behind = True
             self.core.events.add("store-away", str(failure), level=logging.ERROR)
         else:
             self.core.events.add("write-failed", str(failure), level=logging.ERROR)
@@ -126,8 +129,8 @@ class SelfReadingStore(JournalStore):
         """Whoever looks first takes it over; most of what is published nobody looks at within the moment.
         Of plain lines nothing is left to be measured: who is patient waits for that.
         """
-        if self.core.behind in (None, self._take_over_given_up):
-            self._looks_first(self._take_over_now)
+        if not self.core.behind or self._given_up:
+            self.core.behind, self._given_up = True, False
             self._behind_since_bytes = self.journals.messages.committer.counts.bytes_written
         if only_adds or only_lines:
             self.core.changes.ring(patient=not only_lines)
@@ -142,9 +145,11 @@ class SelfReadingStore(JournalStore):
             self._tell_failure()
             raise
 
-    def _looks_first(self, take_over: Callable[[], object]) -> None:
-        """Whoever asks for the journal next calls it, until it is behind no more."""
-        self.core.behind = take_over
+    def take_over(self) -> None:
+        """Where it was given up: if more is durable by now; whoever waited was told so."""
+        reached = self.journals.messages.committer.reached_position
+        if not self._given_up or (reached > self._advanced_to and not self._reading_anew.locked()):
+            self._take_over_now()
 
     def _take_over_now(self) -> bool:
         """Take over what is durable, for somebody who looks. False: it could not be."""
@@ -152,18 +157,12 @@ class SelfReadingStore(JournalStore):
             if self._advance() is PollResult.REWRITTEN:
                 self._replace_loader(self._loaded_whole())
         except OutOfResources:
-            self._looks_first(self._take_over_now)  # the next one to look may succeed
+            self.core.behind, self._given_up = True, False  # the next one to look may succeed
             return False
         except (OSError, JournalfsError) as error:
             self.core.events.add("follow-failed", f"cannot look at the store: {error}")
             return False
         return True
-
-    def _take_over_given_up(self) -> None:
-        """Where more is durable by now: whoever waited for it was told that it takes too long."""
-        reached = self.journals.messages.committer.reached_position
-        if reached > self._advanced_to and not self._reading_anew.locked():
-            self._take_over_now()
 
     def _current(self) -> bool:
         """Take over what is durable; False where it cannot be, as while the journal is being read anew."""
@@ -171,7 +170,7 @@ class SelfReadingStore(JournalStore):
 
     def _while_waiting(self) -> None:
         """The disk is busy: a good time to catch up, if it is worth it."""
-        if self.core.behind is not None:
+        if self.core.behind:
             written = self.journals.messages.committer.counts.bytes_written
             if written - self._behind_since_bytes >= CATCH_UP_BYTES_MIN:
                 self._take_over_now()
@@ -228,19 +227,19 @@ class SelfReadingStore(JournalStore):
         self._follow_pages()
 
     def _advance(self, *, list_files: bool = False) -> PollResult:
-        self.core.behind = None
+        self.core.behind = self._given_up = False
         self.core.changes.begin(only_messages=True)
         writer = self.journals.messages
         self._advanced_to = Position(writer.committer.reached_position)
         result = self.core.loader.advance(
             *writer.durable_end(), newest_first=writer.newest_first(), list_files=list_files
         )
-        if result is PollResult.APPENDED or not self.core.measured:
-            self.core.measure()
+        if result is PollResult.APPENDED or not self.core.bodies.measured:
+            self.core.bodies.measure_added()
         if self._follow_pages() and result is PollResult.UNCHANGED:
             result = PollResult.APPENDED
         if writer.committer.suspended:
-            self._looks_first(self._take_over_given_up)
+            self.core.behind = self._given_up = True
         return result
 
     def _follow_pages(self) -> bool:

@@ -66,11 +66,12 @@ from journalfs.engine.page_file import PageStore
 from journalfs.engine.tail import Tail
 from journalfs.engine.waiting import together, unbroken
 from journalfs.errors import JournalfsError, NoSuchName, SettingRefused, StoreAway
-from journalfs.ids import MessageId
+from journalfs.ids import MessageId, PageNumber
 from journalfs.limits import FOLLOW_INTERVAL_S, SETTLED_OPERATIONS
 from journalfs.live.content import Why
 from journalfs.live.core import Core
 from journalfs.live.events import leave_words
+from journalfs.live.explaining import Explanations
 from journalfs.live.index import IndexDescription, describe, with_ledger
 from journalfs.live.runs import Run
 from journalfs.message.outgoing import Outgoing
@@ -169,8 +170,14 @@ class WritingStore(SelfReadingStore):
         self._routing.consumers_of = self.deliveries.consumers_of
         self._prepare_transactions(changes, duplicates, bodies)
         self._prepare_own_work(duplicates)
-        core.explanations.of_writer = journals.messages.upkeep.explain
         self._addresses_paging = lambda: paging.addresses
+
+    @cached_property
+    def explanations(self) -> Explanations:
+        return Explanations(self.core, self.journals.messages.upkeep.explain)
+
+    def _undecided_pages(self, address: str) -> frozenset[PageNumber]:
+        return self.paged.paging.undecided(address)
 
     def _prepare_own_work(self, duplicates: DuplicateIds) -> None:
         core = self.core

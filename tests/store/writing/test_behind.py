@@ -30,10 +30,10 @@ async def test_publishing_does_not_look_and_looking_shows_all(writable: Writable
         scanned = store.core.loaded.bytes_scanned
         for number in range(5):
             await published(store, f"text {number}")
-        assert store.core.behind is not None
+        assert store.core.behind
         assert store.core.loaded.bytes_scanned == scanned
         assert len(queue) == before + 5
-        assert store.core.behind is None
+        assert not store.core.behind
         assert bodies_of(store)[-5:] == [f"text {number}" for number in range(5)]
 
 

@@ -26,9 +26,9 @@ async def test_the_writer_and_a_reader_say_the_same(writable: Writable) -> None:
             await store.acknowledge_part(("work", "work.a"), "_tail.jsonl")
         await store.journals.messages.upkeep.tidy()
         await store.look()
-        facts = store.core.explanations.facts()
-        store.core.explanations.of_writer = None
-        assert store.core.explanations.facts() == facts
+        facts = store.explanations.facts()
+        store.explanations.of_writer = None
+        assert store.explanations.facts() == facts
     states = [one.state for one in facts]
     assert states.count("current") == 1
     assert states.count("kept") > 3
@@ -69,7 +69,7 @@ async def test_files_are_counted_again_when_something_is_written(
         for turn in range(3):
             await publish_file(store, "work", None, "in.txt", b"one\n")
             await store.look()
-            facts = [store.core.explanations.facts() for _ in range(3)]
+            facts = [store.explanations.facts() for _ in range(3)]
             assert len(counted) == turn + 1
             live.append(sum(one.live_messages for one in facts[-1]))
     assert live == [1, 2, 3]

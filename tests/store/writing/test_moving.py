@@ -200,7 +200,7 @@ async def test_a_damaged_message_is_moved_as_it_is_or_not_at_all(writable: Writa
         writer.stage_add(RecordId(damaged), MessageType.MESSAGE, record)
         reference = record_bodies.reference(queue_of(store, A[1]).content.queue_id)
         await writer.durable(writer.stage_update(RecordId(damaged), MessageType.ADD_REFERENCE, reference))
-        store.core.look_again()
+        store.look_now()
         publisher = store.publisher(*A, "in")
         await publisher.write(b"whole\n")
         await publisher.finish()
