@@ -44,6 +44,7 @@ def check_appending(disk: SimulatedDisk, writer: JournalWriter, before: Replay) 
 
 
 def count_calls(alignment: int, seed: int = 7) -> int:
+    """Of the scenario."""
     calls = 0
 
     def count(_: str) -> None:
@@ -116,9 +117,9 @@ def killed_at(alignment: int, fatal: int, seed: int = 7) -> Driver:
     return driver
 
 
-def sweep_of_compactions(alignment: int, *, crashes: int) -> int:
+def sweep_of_compactions(alignment: int, *, every: int, crashes: int) -> int:
     """Compactions whose outputs take the place of free files, each followed by work that uses old ones again;
-    the power cut at every storage call. Returns how many calls there were.
+    the power cut as in `power_cuts`. Returns how many calls there were.
     """
 
     async def compact(driver: Driver, writer: JournalWriter) -> int:
@@ -130,7 +131,7 @@ def sweep_of_compactions(alignment: int, *, crashes: int) -> int:
             assert len(driver.disk.names()) == files
         return 3
 
-    calls, _ = power_cuts(alignment, compact, seed=5, free_files=5, crashes=crashes)
+    calls, _ = power_cuts(alignment, compact, seed=5, free_files=5, every=every, crashes=crashes)
     return calls
 
 
@@ -140,10 +141,11 @@ def power_cuts(
     *,
     seed: int,
     free_files: int,
+    every: int,
     crashes: int,
 ) -> tuple[int, int]:
-    """Do something after some work, and cut the power at every storage call of it. Returns how many calls
-    there were, and what it returned when it was done.
+    """Do something after some work, and cut the power at one of `every` so many storage calls of it. Returns
+    how many calls there were, to the next of these, and what it returned when it was done.
     """
     fatal = 0
     while True:
@@ -168,7 +170,7 @@ def power_cuts(
         for crash in range(crashes):
             check_after(driver, driver.disk.crash(fatal * 31 + crash))
         check_after(driver, driver.disk.process_killed())
-        fatal += 1
+        fatal += every
 
 
 async def compact_in_place(driver: Driver, writer: JournalWriter, turn: int) -> bool:
@@ -195,9 +197,9 @@ async def compact_in_place(driver: Driver, writer: JournalWriter, turn: int) -> 
     return True
 
 
-def sweep_in_place(alignment: int, *, seed: int, crashes: int) -> tuple[int, int]:
+def sweep_in_place(alignment: int, *, seed: int, every: int, crashes: int) -> tuple[int, int]:
     """Compactions that go on in the current file, each followed by work that uses old ones again; the power
-    cut at every storage call. Returns how many calls and how many compactions there were.
+    cut as in `power_cuts`. Returns how many calls and how many compactions there were.
     """
 
     async def compact(driver: Driver, writer: JournalWriter) -> int:
@@ -207,7 +209,7 @@ def sweep_in_place(alignment: int, *, seed: int, crashes: int) -> tuple[int, int
             await driver.work(6)
         return done
 
-    return power_cuts(alignment, compact, seed=seed, free_files=0, crashes=crashes)
+    return power_cuts(alignment, compact, seed=seed, free_files=0, every=every, crashes=crashes)
 
 
 def sweep(*, seeds: Iterable[int]) -> None:

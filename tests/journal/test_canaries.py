@@ -15,6 +15,7 @@ from journalfs.records.files.pool import FilePool, WriteFile
 from journalfs.records.files.upkeep import Upkeep
 from tests.journal.simulated import SimulatedDisk
 from tests.journal.sweep import sweep, sweep_of_a_transaction_over_files
+from tests.kinds import first_is_quick
 from tests.reference.primitives import MalformedError
 
 
@@ -138,5 +139,6 @@ def test_a_transaction_over_files_needs_the_barrier(monkeypatch: pytest.MonkeyPa
         sweep_of_a_transaction_over_files(crashes=50)
 
 
-def test_the_sweep_finds_nothing_else() -> None:
-    sweep(seeds=range(6))
+@pytest.mark.parametrize("seeds", first_is_quick(range(2), range(2, 12)), ids=len)
+def test_the_sweep_finds_nothing_else(seeds: range) -> None:
+    sweep(seeds=seeds)

@@ -23,6 +23,7 @@ from journalfs.records.files.writer import JournalWriter
 from tests.journal import driving, test_crash
 from tests.journal.driving import Driver, read_back, settings_for
 from tests.journal.simulated import SimulatedDisk
+from tests.kinds import first_is_quick
 from tests.reference.journal import EVENT, Record, Replay, replay, scan
 
 CHECKED = WriteSettings(
@@ -262,7 +263,8 @@ async def test_a_file_can_be_filled_to_the_last_byte(alignment: int) -> None:
     assert {one.record_id for one in read_back(disk).records} == set(range(1, 21))
 
 
-def test_crashes_with_checksums(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("every", first_is_quick(test_crash.SOME, 1))
+def test_crashes_with_checksums(monkeypatch: pytest.MonkeyPatch, every: int) -> None:
     """The same sweep as without, over files without blocks."""
     monkeypatch.setattr(driving, "SMALL", dataclasses.replace(driving.SMALL, checksums=True))
-    test_crash.test_killed_at_every_storage_call(1)
+    test_crash.test_killed_at_every_storage_call(1, every)

@@ -24,8 +24,12 @@ from tests.journal.sweep import (
 from tests.kinds import first_is_quick
 
 ALIGNMENTS = pytest.mark.parametrize("alignment", [1, 512], ids=["packed", "blocks"])
-ONE_ALIGNMENT_IS_QUICK = pytest.mark.parametrize(
-    "alignment", first_is_quick(512, 1), ids=["blocks", "packed"]
+SOME = 5
+"""The quick suite looks at one of so many storage calls."""
+SWEPT = pytest.mark.parametrize(
+    ("alignment", "every"),
+    [(512, SOME), *(pytest.param(one, 1, marks=pytest.mark.long) for one in (512, 1))],
+    ids=["some", "blocks", "packed"],
 )
 STEPS = 60
 
@@ -91,30 +95,29 @@ def test_the_scenario_does_everything(alignment: int) -> None:
     assert driver.lent > 0
 
 
-@ONE_ALIGNMENT_IS_QUICK
-def test_killed_at_every_storage_call(alignment: int) -> None:
-    for fatal in range(count_calls(alignment)):
+@SWEPT
+def test_killed_at_every_storage_call(alignment: int, every: int) -> None:
+    for fatal in range(0, count_calls(alignment), every):
         driver = killed_at(alignment, fatal)
         for crash in range(3):
             check_after(driver, driver.disk.crash(fatal * 31 + crash))
         check_after(driver, driver.disk.process_killed())
 
 
-@ONE_ALIGNMENT_IS_QUICK
-def test_killed_while_outputs_take_the_place_of_free_files(alignment: int) -> None:
-    assert sweep_of_compactions(alignment, crashes=3) > 50
+@SWEPT
+def test_killed_while_outputs_take_the_place_of_free_files(alignment: int, every: int) -> None:
+    assert sweep_of_compactions(alignment, every=every, crashes=3) > 50
 
 
-@ONE_ALIGNMENT_IS_QUICK
-@pytest.mark.parametrize("crashes", [1, pytest.param(4, marks=pytest.mark.long)])
-def test_killed_while_files_before_the_current_one_are_rewritten(alignment: int, crashes: int) -> None:
-    calls, compactions = sweep_in_place(alignment, seed=3, crashes=crashes)
+@SWEPT
+def test_killed_while_files_before_the_current_one_are_rewritten(alignment: int, every: int) -> None:
+    calls, compactions = sweep_in_place(alignment, seed=3, every=every, crashes=4)
     assert calls > 100
     assert compactions > 1
 
 
-@ONE_ALIGNMENT_IS_QUICK
-def test_cancelled_at_every_storage_call_of_a_compaction(alignment: int) -> None:
+@SWEPT
+def test_cancelled_at_every_storage_call_of_a_compaction(alignment: int, every: int) -> None:
     """Whoever cancels, what was begun is done, and work that goes on afterwards loses nothing."""
 
     async def run(driver: Driver, cancel_at: int) -> bool:
@@ -144,19 +147,15 @@ def test_cancelled_at_every_storage_call_of_a_compaction(alignment: int) -> None
         driver = Driver(SimulatedDisk(alignment), seed=11)
         cancelled = trio.run(run, driver, cancel_at)
         check_after(driver, driver.disk.process_killed())
-        cancel_at += 1
+        cancel_at += every
     assert cancel_at > 10
 
 
-@ONE_ALIGNMENT_IS_QUICK
-@pytest.mark.parametrize(
-    "number",
-    first_is_quick(errno.ENOSPC, errno.EIO),
-    ids=["ENOSPC", "EIO"],
-)
-def test_every_error_at_every_storage_call(alignment: int, number: int) -> None:
+@SWEPT
+@pytest.mark.parametrize("number", first_is_quick(errno.ENOSPC, errno.EIO), ids=["ENOSPC", "EIO"])
+def test_every_error_at_every_storage_call(alignment: int, every: int, number: int) -> None:
     """The caller is told, or the success is real; a failed write ends writing for good."""
-    for faulty in range(count_calls(alignment)):
+    for faulty in range(0, count_calls(alignment), every):
         left = faulty
         failed = ""
 
