@@ -3,19 +3,21 @@ memory.
 
 A fixture that is parametrized by `KINDS` and called `store_kind` is all that a test needs. What runs on a
 database or memory is `long`, but for `QUICK`. Of a test for each of several backends, or
-databases, one is quick. `pytest --kind sqlite` runs what is quick on files on that kind of store instead.
+databases, one is quick; of one for each frozen store, `QUICK_STORES` are.
+`pytest --kind sqlite` runs what is quick on files on that kind of store instead.
 """
 
 from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
 from _pytest.mark import ParameterSet
 
+from tests.frozen import FILE_STORES
 from tests.memory import MemoryServer, make_known
 from tests.tables.servers import Server
 
@@ -45,6 +47,11 @@ OF_STORES = (
     ),
 )
 """What mounts stores that it makes or copies; elsewhere are stores that are none, and codecs."""
+
+QUICK_STORES = ("orders-basic", "amqp-exotic", "large-and-paged", "transactions")
+"""Of a test for each of the frozen stores: all kinds of messages, and all that a message can wait for."""
+OF_ALL_STORES = "tests/truth/test_truth_store.py"
+"""All that each of them holds is compared there, quickly; other tests are of other ways to the same."""
 
 _WRITING = "tests/store/writing/test_"
 OF_FILES = (
@@ -117,11 +124,23 @@ def mark_long(items: list[pytest.Item], quick: str | None) -> None:
         if _kind(item) in KINDS:
             item.add_marker(pytest.mark.long)
     _mark_long_but_one(items)
+    _mark_long_but_some_stores(items)
 
 
 def first_is_quick(quick: object, *others: object) -> list[ParameterSet]:
     """Parameters that show one rule; all others are for the long suite."""
     return [pytest.param(quick), *(pytest.param(one, marks=pytest.mark.long) for one in others)]
+
+
+def some_pairs(some: Sequence[object], others: Sequence[object]) -> list[ParameterSet]:
+    """Each with each, of which so many are quick that each comes once at the least."""
+    shift = range(max(len(some), len(others)))
+    quick = {(at % len(some), at % len(others)) for at in shift}
+    return [
+        pytest.param(one, other, marks=() if (at, place) in quick else pytest.mark.long)
+        for at, one in enumerate(some)
+        for place, other in enumerate(others)
+    ]
 
 
 def _mark_long_but_one(items: Iterable[pytest.Item]) -> None:
@@ -140,6 +159,19 @@ def _mark_long_but_one(items: Iterable[pytest.Item]) -> None:
             quick = sorted(found)[zlib.crc32(name.encode()) % len(found)]
             for kind in found.keys() - {quick}:
                 found[kind].add_marker(pytest.mark.long)
+
+
+def _mark_long_but_some_stores(items: Iterable[pytest.Item]) -> None:
+    """Tests that have chosen some stores keep to these."""
+    found: dict[str, list[tuple[object, pytest.Item]]] = {}
+    for item in items:
+        stores = [one for one in _parameters(item).values() if one in FILE_STORES]
+        found.setdefault(item.nodeid.partition("[")[0], []).extend((one, item) for one in stores)
+    for name, of_stores in found.items():
+        if {one for one, _ in of_stores} == {*FILE_STORES} and not name.startswith(OF_ALL_STORES):
+            for one, item in of_stores:
+                if one not in QUICK_STORES:
+                    item.add_marker(pytest.mark.long)
 
 
 def _parameters(item: pytest.Item) -> dict[str, object]:

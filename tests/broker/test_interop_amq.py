@@ -24,9 +24,8 @@ from tests.frozen import PristineStores, load_expected
 from tests.mounting import journalfs, mounted_for_writing
 from tests.older.activemq5 import differences, lines_by_queue, wanted
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
 
-LONG = pytest.mark.long
 WILD = "dan\\.x.wild"
 """A subscription with wildcards, whose broker delivers topic after topic."""
 PASSED_OVER = ("null:", "_AMQ_", "property_types", "list:", "nested:", "pEmoji:", "JMS_")
@@ -70,13 +69,13 @@ def delivered_as_shown(store: Path, run: Activemq5Run, derived: Path) -> dict[st
 @pytest.mark.parametrize(
     ("name", "version"),
     [
-        pytest.param("amq-5.8-killed", "5.8.0", marks=LONG),
-        pytest.param("amq-5.4-clean", "5.4.3", marks=LONG),
-        pytest.param("hq-2.4-main", "5.8.0", marks=LONG),
-        pytest.param("orders-basic", "5.8.0", marks=LONG),
-        pytest.param("large-and-paged", "5.4.3", marks=LONG),
-        pytest.param("transactions", "5.8.0", marks=LONG),
-        pytest.param("kaha-5.16.7-killed", "5.8.0", marks=LONG),
+        ("amq-5.8-killed", "5.8.0"),
+        ("amq-5.4-clean", "5.4.3"),
+        ("hq-2.4-main", "5.8.0"),
+        ("orders-basic", "5.8.0"),
+        ("large-and-paged", "5.4.3"),
+        ("transactions", "5.8.0"),
+        ("kaha-5.16.7-killed", "5.8.0"),
     ],
 )
 def test_activemq_delivers_what_was_converted(
@@ -135,8 +134,8 @@ def change(mount: Path, queue: str, topic: str, subscription: str) -> None:
     ("name", "version"),
     [
         ("amq-5.8-killed", "5.8.0"),
-        pytest.param("amq-5.4-clean", "5.4.3", marks=LONG),
-        pytest.param("amq-5.4-clean", "5.8.0", marks=LONG),
+        ("amq-5.4-clean", "5.4.3"),
+        ("amq-5.4-clean", "5.8.0"),
     ],
 )
 def test_activemq_delivers_what_a_mount_left(
@@ -167,9 +166,9 @@ def test_activemq_delivers_what_a_mount_left(
 @pytest.mark.parametrize(
     ("archive", "name"),
     [
-        pytest.param("kahadb", "kaha-5.16.7-killed", marks=LONG),
-        pytest.param("amq-5.x", "amq-5.0-clean", marks=LONG),
-        pytest.param("amq-5.x", "amq-5.8-killed", marks=LONG),
+        ("kahadb", "kaha-5.16.7-killed"),
+        ("amq-5.x", "amq-5.0-clean"),
+        ("amq-5.x", "amq-5.8-killed"),
     ],
 )
 def test_clients_get_from_artemis_what_they_got(

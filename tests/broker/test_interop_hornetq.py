@@ -12,6 +12,7 @@ import pytest
 from journalfs.store import open_store
 from tests.broker.hornetq import HornetqRun
 from tests.frozen import PristineStores
+from tests.kinds import first_is_quick
 from tests.mounting import journalfs
 from tests.older.truth import envelopes, expected
 
@@ -82,9 +83,7 @@ def old_names(store: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.rule("S-205", "S-206")
-@pytest.mark.parametrize(
-    "name", ["large-and-paged", pytest.param("transactions", marks=pytest.mark.long), "orders-basic"]
-)
+@pytest.mark.parametrize("name", first_is_quick("orders-basic", "large-and-paged", "transactions"))
 def test_hornetq_delivers_a_store_of_today(name: str, stores: PristineStores, tmp_path: Path) -> None:
     wanted = {
         queue: messages

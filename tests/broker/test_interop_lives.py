@@ -21,9 +21,9 @@ from tests.broker.test_interop import new_instance
 from tests.broker.writing import complaints, lay_store, lines_in, take, write_in
 from tests.frozen import PristineStores
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
 
-TURNS, TURNS_QUICK = 3, 1
+TURNS = 3
 AS_ASKED = ("AMQ222059", "AMQ222149")
 """What a broker warns of that leaves out a duplicate, or sends to the dead-letter address."""
 OF_ITSELF = ("AMQ224075", "ConcurrentLongHashSet", "AMQ224009", "AMQ222042", "AMQ224120", "AMQ224123")
@@ -108,14 +108,11 @@ def live(broker: Broker, life: Life, turns: int) -> None:
     gives_all(broker, life, write_in(broker.root, work))
 
 
-@pytest.mark.parametrize(
-    ("seed", "turns"),
-    [(0, TURNS_QUICK), *(pytest.param(seed, TURNS, marks=pytest.mark.long) for seed in range(1, 12))],
-)
-def test_a_life(artemis_home: Path, tmp_path: Path, seed: int, turns: int) -> None:
+@pytest.mark.parametrize("seed", range(12))
+def test_a_life(artemis_home: Path, tmp_path: Path, seed: int) -> None:
     life = Life(random.Random(seed))
     try:
-        live(new_instance(tmp_path / "broker", "NIO", file_size="100K"), life, turns)
+        live(new_instance(tmp_path / "broker", "NIO", file_size="100K"), life, TURNS)
     finally:
         print("\n".join(life.log))
 
@@ -145,7 +142,6 @@ async def know(store: WritingStore, life: Life) -> None:
     life.others, life.by_count, life.kept = others, life.by_count | by_count, frozenset(kept)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", STORES)
 def test_a_life_that_goes_on(artemis_home: Path, stores: PristineStores, tmp_path: Path, name: str) -> None:
     life = Life(random.Random(name))

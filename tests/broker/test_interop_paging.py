@@ -60,13 +60,8 @@ def has_none_left(broker: Broker) -> None:
         broker.stop()
 
 
-@pytest.mark.parametrize(
-    "transaction",
-    [
-        pytest.param(True, id="page-transaction"),
-        pytest.param(False, id="one-by-one", marks=[pytest.mark.long]),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("transaction", [True, False], ids=["page-transaction", "one-by-one"])
 def test_going_on_where_a_broker_pages(artemis_home: Path, tmp_path: Path, transaction: bool) -> None:
     """A broker left in the middle of paging, journalfs goes on, and a broker takes it all: in order, once."""
     settings = BrokerSettings(paging_addresses=("paged",), journal_type="ASYNCIO" if transaction else "NIO")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.kinds import first_is_quick
 from tests.mounting import JOURNALFS, journalfs, read_lines
 
 WITHOUT_RIGHTS = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search")
@@ -29,7 +30,7 @@ def store(store_copy: Callable[[str], Path]) -> Iterator[Path]:
     data.chmod(0o755)
 
 
-@pytest.fixture(params=["folder", "files"])
+@pytest.fixture(params=first_is_quick("files", "folder"))
 def call(store: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Call]:
     """Run a command whose cache directory cannot be searched, or holds files that cannot be read."""
     cache = tmp_path / "cache"

@@ -42,7 +42,7 @@ def test_pages_cut_off_or_with_a_damaged_record(store_copy: Copy) -> None:
     pristine = look(data)
     paths = [path for path in sorted((data / "paging").rglob("*.page")) if path.stat().st_size]
     assert len(paths) > 20
-    for number, path in enumerate(paths[::6]):
+    for number, path in enumerate(paths[:: max(1, 12 // cases(1))]):
         content = path.read_bytes()
         extents = _extents(content)
         assert len(extents) == len(page(content).entries)

@@ -25,6 +25,7 @@ from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 from tests.damage.cases import cases
 from tests.damage.test_damage_anywhere import STORES, damage, files_of, shown
+from tests.kinds import some_pairs
 from tests.reference import journal as reference
 
 Copy = Callable[[str], Path]
@@ -106,8 +107,7 @@ def left_alone(data: Path) -> None:
 
 
 @pytest.mark.rule("S-48", "S-109", "S-112", "S-113")
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", STORES)
+@pytest.mark.parametrize(("name", "way"), some_pairs(STORES, WAYS))
 def test_it_is_what_it_was(name: str, way: Way, store_copy: Copy, tmp_path: Path) -> None:
     pristine = store_copy(name) / "data"
     before, _, listed = shown(pristine)

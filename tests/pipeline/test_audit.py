@@ -172,8 +172,11 @@ def test_a_history_is_audited_without_names(spark: SparkSession, tmp_path: Path)
 
 
 @pytest.mark.rule("S-179")
+@pytest.mark.parametrize("used_again", first_is_quick(True, False))
 @pytest.mark.parametrize("given", first_is_quick("store", "kept here"))
-def test_what_a_store_keeps_is_audited_with_it(spark: SparkSession, tmp_path: Path, given: str) -> None:
+def test_what_a_store_keeps_is_audited_with_it(
+    spark: SparkSession, tmp_path: Path, given: str, *, used_again: bool
+) -> None:
     """Under the names of its queues, each file once."""
     store = written_store(tmp_path, {"a": [{"body": "1"}, {"body": "2"}]})
     acknowledge(store, "a", [lines_of(store)[0][0]["id"]])
@@ -186,10 +189,9 @@ def test_what_a_store_keeps_is_audited_with_it(spark: SparkSession, tmp_path: Pa
     configuration = store.parent / "etc/broker.xml"
     configuration.parent.mkdir()
     configuration.write_text(document(said))
-    for used_again in (False, True):
-        if used_again:  # What it held is in the history alone.
-            (store / "journal/activemq-data-1.amq").unlink()
-        found = audit(spark, source)
-        rows = found.lives.collect()
-        found.close()
-        assert sorted((row.queue, row.state) for row in rows) == [("a", ACKNOWLEDGED), ("a", WAITING)]
+    if used_again:  # What it held is in the history alone.
+        (store / "journal/activemq-data-1.amq").unlink()
+    found = audit(spark, source)
+    rows = found.lives.collect()
+    found.close()
+    assert sorted((row.queue, row.state) for row in rows) == [("a", ACKNOWLEDGED), ("a", WAITING)]

@@ -124,6 +124,7 @@ def test_a_python_that_somebody_named_stays(spark: SparkSession, monkeypatch: py
     assert context.pythonExec == sys.executable
 
 
+@pytest.mark.long
 def test_an_exchange_has_a_task_a_core_unless_somebody_says_otherwise() -> None:
     """And one that has ended is told. In a process of its own: to end this one's would end it for all."""
     assert said_by([*JOB, "{}", json.dumps({PARTITIONS: "7"}), "{}"]) == {

@@ -15,7 +15,7 @@ from tests.broker.distribution import jdbc_driver
 from tests.broker.instance import Broker
 from tests.broker.lives import Life
 from tests.broker.settings import BrokerSettings
-from tests.broker.test_interop_lives import TURNS_QUICK, live
+from tests.broker.test_interop_lives import live
 from tests.broker.writing import with_new_store
 from tests.mounting import journalfs
 from tests.tables.servers import Server
@@ -79,7 +79,7 @@ def test_a_life(request: pytest.FixtureRequest, tmp_path: Path, kind: str, prefi
     said = store_said(server, kind, f"life{seed}", prefix)
     broker = with_new_store(instance_over(tmp_path / "broker", kind, said))
     try:
-        live(broker, life, TURNS_QUICK)
+        live(broker, life, turns=1)
         assert journalfs("check", broker.root).returncode == 0
     finally:
         print("\n".join(life.log))

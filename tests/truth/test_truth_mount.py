@@ -18,10 +18,6 @@ pytestmark = pytest.mark.mount
 
 COMMAND = (sys.executable, "-c", "from journalfs.cli.main import main; main()")
 DEADLINE_S = 60
-STORES = [
-    pytest.param(name, marks=pytest.mark.long) if name == "thousand-queues" else name for name in FILE_STORES
-]
-"""Each queue of that one is a walk of its own; `test_truth_store.py` reads it in any case."""
 
 
 @pytest.fixture
@@ -46,7 +42,7 @@ def mounted(tmp_path: Path) -> Iterator[Callable[[Path], Path]]:
 
 
 @pytest.mark.rule("S-1", "S-2", "S-3", "S-5", "S-13", "S-16", "S-19", "S-20", "S-21", "S-22", "S-25", "S-26")
-@pytest.mark.parametrize("name", STORES)
+@pytest.mark.parametrize("name", FILE_STORES)
 def test_mount_shows_what_the_broker_told(
     name: str, store_copy: Callable[[str], Path], mounted: Callable[[Path], Path], expected: ExpectedStores
 ) -> None:
