@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import errno as errnos
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
@@ -72,6 +73,15 @@ class SystemFailure(JournalfsError, identifier="system-failure", exit_code=EXIT_
     def from_os(cls, error: OSError, path: Path | str, *, doing: str) -> SystemFailure:
         """Wrap `error`; `doing` completes "cannot ...", as in "cannot read"."""
         return cls(f"{path}: cannot {doing}: {error.strerror or error}", system_errno=error.errno)
+
+
+@contextmanager
+def failing(doing: str, path: Path | str, *, found: bool = False) -> Iterator[None]:
+    """What the system refuses meanwhile is a `SystemFailure`. `found`: of the path that it names, if any."""
+    try:
+        yield
+    except OSError as error:
+        raise SystemFailure.from_os(error, (found and error.filename) or path, doing=doing) from error
 
 
 _SHORTAGES = frozenset((errnos.EMFILE, errnos.ENFILE, errnos.ENOMEM))

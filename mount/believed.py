@@ -85,8 +85,6 @@ _NOTICE: Final = struct.pack("=IiQ", 16, 8, 0)
 class Believed:
     """What one mount told its kernel."""
 
-    __slots__ = ("_entering", "_fuse_fd", "_given_s", "_live", "left_count")
-
     def __init__(self) -> None:
         self._fuse_fd = -1
         self._live = False

@@ -104,8 +104,6 @@ def nothing_else() -> str:
 class Noted:
     """Around a change: what it fails with is written down and becomes the errno of the request."""
 
-    __slots__ = ("_consequence", "_path", "_store")
-
     def __init__(
         self, store: Store, path: Callable[[], str], consequence: Callable[[], str] = nothing_else
     ) -> None:

@@ -55,8 +55,6 @@ class Finders:
     could tell which of them comes back.
     """
 
-    __slots__ = ("_promised", "_serials", "_turned_away")
-
     def __init__(self) -> None:
         self._promised = Remembered[_Promise](PROMISED_S)
         self._serials = count()

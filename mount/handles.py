@@ -25,8 +25,6 @@ def files_max() -> int:
 class HandleTable(Generic[Opened]):
     """Numbers are never used twice, so a late request cannot reach another file's content."""
 
-    __slots__ = ("_max", "_next", "_opened", "_owners", "_shares")
-
     def __init__(self, handles_max: int, shares: Shares | None = None) -> None:
         self._opened: dict[int, Opened] = {}
         self._owners: dict[int, int] = {}

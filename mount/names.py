@@ -129,8 +129,6 @@ def _spelling(file_name: bytes, literal: bytes) -> str:
 class NameTable:
     """The names that exist in one directory, found by file name: also those in short form."""
 
-    __slots__ = ("_long",)
-
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._long: dict[bytes, str] = {}
         for name in names:

@@ -27,11 +27,6 @@ class Presenter:
     What has no time, as a queue that never held a message, gets that of mounting: 1970 would look wrong.
     """
 
-    __slots__ = (
-        *("_directory", "_file", "_gid", "_given", "_hidden", "_mounted_ns", "_own", "_private", "_staged"),
-        *("_uid", "_usual"),
-    )
-
     def __init__(self, options: MountOptions, hidden_bits: Callable[[int], int], *, mounted_ns: int) -> None:
         """`hidden_bits` are the store's, for a group, where nothing is said of permissions."""
         self._mounted_ns = mounted_ns

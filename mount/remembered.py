@@ -16,8 +16,6 @@ T = TypeVar("T")
 class Remembered(Generic[T]):
     """Values by their keys. Each is forgotten after `seconds`."""
 
-    __slots__ = ("_seconds", "_values")
-
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._values: dict[Hashable, tuple[T, float]] = {}

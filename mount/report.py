@@ -23,11 +23,6 @@ REPORT_NAME: Final = "mount.json"
 class MountReport:
     """Counts and states, filled by the rest of the mount."""
 
-    __slots__ = (
-        "_refusals", "clock", "details", "follow", "follow_failure", "front", "loop", "requests", "shares",
-        "started_ms",
-    )  # fmt: skip
-
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.started_ms = clock.now_ms()
@@ -132,8 +127,6 @@ class TextSource:
 
 class ControlDirectory:
     """The store's `.journalfs/` with the mount's own report beside it."""
-
-    __slots__ = ("_report", "_store")
 
     def __init__(self, store: VirtualDirectory, report: MountReport) -> None:
         self._store = store

@@ -48,8 +48,6 @@ _ERRNO: Final = {
 class Shares:
     """Counts by user. Root and the user who mounted have no share: all that is left is theirs."""
 
-    __slots__ = ("_held", "_max", "_unlimited", "tell")
-
     def __init__(self, limits: Mapping[str, int]) -> None:
         self._max = {share: limits[share] for share in Share if share in limits}
         self._held: dict[Share, Counter[int]] = {share: Counter() for share in Share}
@@ -117,8 +115,6 @@ class Pacing:
     work of one takes no more than one nth of the time, however many requests it is made of; who is alone
     never rests. Nobody waits for a request of somebody else to end: that may be when this work is done.
     """
-
-    __slots__ = ("_now", "_rests_until", "_seen", "_seen_before", "_since", "ask")
 
     def __init__(self, now: Callable[[], float] = trio.current_time) -> None:
         self._now = now

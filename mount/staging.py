@@ -96,8 +96,6 @@ one above it among the last."""
 class Pins:
     """Descriptors of directories, by the number of their nodes."""
 
-    __slots__ = ("_held",)
-
     def __init__(self) -> None:
         self._held: OrderedDict[int, int] = OrderedDict()
 
@@ -150,8 +148,6 @@ GIVEN: Final = "user.journalfs.staged"
 
 class StagingArea:
     """The folder. Paths are bytes, because names are."""
-
-    __slots__ = ("_discarded", "_root")
 
     def __init__(self, root: Path) -> None:
         self._root = os.fsencode(root)

@@ -53,8 +53,6 @@ class WrittenName:
 class WrittenNames:
     """All names that are being written in one mount."""
 
-    __slots__ = ("_names", "_serial")
-
     def __init__(self) -> None:
         self._names: dict[NameKey, WrittenName] = {}
         self._serial = 0
@@ -94,8 +92,6 @@ class RefusedNames:
     where it cannot rename, as Hadoop does.
     """
 
-    __slots__ = ("_names",)
-
     def __init__(self) -> None:
         self._names: dict[NameKey, tuple[bytes, int, int]] = {}
         """Path and number of the real file, and the errno."""
@@ -123,8 +119,6 @@ class Publications:
     """The last close of a file reaches nobody: the kernel does not wait for it. So whatever comes after it
     and concerns the same address waits here, and a shell reads its own writes.
     """
-
-    __slots__ = ("_under_way",)
 
     def __init__(self) -> None:
         self._under_way: dict[trio.Event, str] = {}

@@ -15,7 +15,7 @@ from journalfs import door
 from journalfs.backup.manifest import OURS
 from journalfs.config.journal_settings import journal_settings
 from journalfs.config.layout import StoreLayout, locate_store
-from journalfs.errors import SystemFailure
+from journalfs.errors import SystemFailure, failing
 from journalfs.format.server_lock import PRIMARY_LOCK_NAME, SERVER_LOCK_NAME
 from journalfs.limits import JOURNAL_HEADER_BYTES
 from journalfs.records.files.heads import read_regular_file
@@ -134,10 +134,8 @@ def _snapshot(made: Path, store: Path) -> Iterator[Contents]:
 
 
 def _remove(made: Path) -> None:
-    try:
+    with failing("remove the snapshot of the backup", made):
         made.rmdir()
-    except OSError as error:
-        raise SystemFailure.from_os(error, made, doing="remove the snapshot of the backup") from error
 
 
 def now_name(created_ms: int) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from journalfs import door
-from journalfs.errors import DependencyMissing, SystemFailure
+from journalfs.errors import DependencyMissing, SystemFailure, failing
 
 WAITS_S: Final = 60
 """For somebody else's backup at the same place to be over."""
@@ -60,10 +60,8 @@ class _Folder:
 
     def __init__(self, root: Path) -> None:
         self.shown = str(root)
-        try:
+        with failing("use it for backups", root):
             self._root = door.resolved(root)
-        except OSError as error:
-            raise SystemFailure.from_os(error, root, doing="use it for backups") from error
         self._changed: set[Path] = set()
         """Directories with names that are not durable yet."""
 
@@ -104,36 +102,28 @@ class _Folder:
 
     def names(self, folder: str) -> Iterator[str]:
         top = self._root / folder
-        try:
+        with failing("list backups", top):
             for parent, _, names in door.below(top) if door.exists(top) else ():
                 for name in map(os.fsdecode, names):
                     if not name.startswith("."):
                         yield os.path.relpath(os.path.join(os.fsdecode(parent), name), self._root)
-        except OSError as error:
-            raise SystemFailure.from_os(error, top, doing="list backups") from error
 
     def remove(self, name: str) -> None:
-        try:
+        with failing("remove a backup", self._root / name):
             door.remove_if_there(self._root / name)
-        except OSError as error:
-            raise SystemFailure.from_os(error, self._root / name, doing="remove a backup") from error
 
     def sync(self) -> None:
-        try:
+        with failing("make a backup durable", self._root):
             for folder in sorted(self._changed):
                 door.sync(folder)
-        except OSError as error:
-            raise SystemFailure.from_os(error, self._root, doing="make a backup durable") from error
         self._changed.clear()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
         with ExitStack() as stack:
-            try:
+            with failing("use it for backups", self._root):
                 self._make(self._root)
                 held = stack.enter_context(door.folder(self._root))
-            except OSError as error:
-                raise SystemFailure.from_os(error, self._root, doing="use it for backups") from error
             self._lock(held)
             yield
 

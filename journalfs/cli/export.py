@@ -13,7 +13,7 @@ import click
 
 from journalfs.cli.common import GivenPath, Older, name_in_warnings, say, store_argument
 from journalfs.config.older import KINDS
-from journalfs.errors import EXIT_DAMAGED, SystemFailure, WrongCall
+from journalfs.errors import EXIT_DAMAGED, WrongCall, failing
 
 FORMATS = ("lines", "xml", "jsonl", "parquet")
 
@@ -112,11 +112,9 @@ def _opened_out(out: Path | None, *, overwrite: bool) -> Iterator[BinaryIO]:
         return
     if out.exists() and not overwrite:
         raise WrongCall(f"{out}: it is there already; --overwrite replaces it")
-    try:
-        with replacing(out, f".{out.name}.unfinished") as file, written_behind(file) as behind:
-            yield behind
-    except OSError as error:
-        raise SystemFailure.from_os(error, out, doing="write") from error
+    unfinished = f".{out.name}.unfinished"
+    with failing("write", out), replacing(out, unfinished) as file, written_behind(file) as behind:
+        yield behind
 
 
 @contextmanager

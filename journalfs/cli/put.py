@@ -14,7 +14,7 @@ import click
 
 from journalfs.cli.common import GivenPath, act_as_owner, name_in_warnings, named_queue
 from journalfs.cli.mounts import mount_of
-from journalfs.errors import SystemFailure, WrongCall
+from journalfs.errors import WrongCall, failing
 
 if TYPE_CHECKING:
     from journalfs.store.write.store import WritingStore
@@ -37,15 +37,13 @@ def put(*, path: Path, files: tuple[str, ...], kind: str) -> None:
     """
     if INPUT in files[:-1] or (INPUT in files and len(files) > 1 + (mount_of(path) is None)):
         raise WrongCall("- stands alone: files are published together, and the input as it comes")
-    try:
+    with failing("publish", path, found=True):
         if mount_of(path) is not None:
             _put_into_mount(path, files or (INPUT,), kind)
         elif not files:
             raise WrongCall(f"{path}: lies in no mount; of a store, say which ADDRESS[::QUEUE] is meant")
         else:
             _put_into_store(path, files[0], files[1:] or (INPUT,), kind)
-    except OSError as error:
-        raise SystemFailure.from_os(error, error.filename or path, doing="publish") from error
 
 
 def _pieces() -> Iterator[bytes]:

@@ -14,7 +14,7 @@ import click
 
 from journalfs.cli.common import EXIT_READER_LEFT, GivenPath, act_as_owner, name_in_warnings, named_queue
 from journalfs.cli.mounts import mount_of
-from journalfs.errors import EXIT_OK, SystemFailure, WrongCall
+from journalfs.errors import EXIT_OK, WrongCall, failing
 
 if TYPE_CHECKING:
     from journalfs.api import QueuePath
@@ -72,7 +72,7 @@ def _take_from_mount(path: Path, count: int | None, no_wait: bool, handle: Handl
     """What was read last is given back or acknowledged by how this process ends, so it stays open."""
     stream = path if path.name == TAKE else path / TAKE
     taken, ended = 0, EXIT_OK
-    try:
+    with failing("take from", stream):
         descriptor = os.open(stream, os.O_RDONLY | (os.O_NONBLOCK if no_wait else 0))
         while ended == EXIT_OK and (count is None or taken < count):
             line = _line(descriptor)
@@ -80,8 +80,6 @@ def _take_from_mount(path: Path, count: int | None, no_wait: bool, handle: Handl
                 break
             ended = handle(line)
             taken += 1
-    except OSError as error:
-        raise SystemFailure.from_os(error, stream, doing="take from") from error
     return ended
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from journalfs import door
-from journalfs.errors import SystemFailure
+from journalfs.errors import failing
 
 TOML_NAME: Final = "journalfs.toml"
 """Our own configuration, in a store's data directory."""
@@ -24,7 +24,5 @@ def read_beginning(path: Path, bytes_max: int) -> bytes:
     """The first `bytes_max` bytes of a file, or all of it. It may be a link, as in a container, that root or
     this process's user made. Raises `SystemFailure`.
     """
-    try:
+    with failing("read", path):
         return door.read(door.resolved(path), bytes_max)
-    except OSError as error:
-        raise SystemFailure.from_os(error, path, doing="read") from error

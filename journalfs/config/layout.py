@@ -30,7 +30,7 @@ from journalfs.config.files import CONFIG_VARIABLE, CONFIGURED_BY, TOML_NAME, re
 from journalfs.config.instance import Instance, find_instance, standard_properties
 from journalfs.config.older import refuse_other_journals, refuse_other_layouts
 from journalfs.config.setting_names import Value
-from journalfs.errors import ConfigError, NotAStore, SystemFailure, WrongCall
+from journalfs.errors import ConfigError, NotAStore, SystemFailure, WrongCall, failing
 
 JOURNAL_PREFIX: Final = "activemq-data"
 JOURNAL_EXTENSION: Final = "amq"
@@ -229,10 +229,8 @@ def plan_store(path: Path | str, *, environment: Mapping[str, str] | None = None
     the usual places. Raises what `locate_store` raises, and `WrongCall` if something is there already.
     """
     given = Path(os.path.abspath(path))
-    try:
+    with failing("make a store", given, found=True):
         return _adopted(_planned(given, environment))
-    except OSError as error:
-        raise SystemFailure.from_os(error, error.filename or given, doing="make a store") from error
 
 
 def _planned(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:

@@ -34,7 +34,7 @@ from journalfs.damage import Damage, name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.older import RECOVER, RENAME
 from journalfs.engine.state_types import AnomalyKind, TransactionInfo
-from journalfs.errors import DecodeError, OlderStore, StoreBusy, SystemFailure, WrongCall
+from journalfs.errors import DecodeError, OlderStore, StoreBusy, WrongCall, failing
 from journalfs.format.large_file import parse_large_name
 from journalfs.format.xid import decode_xid
 from journalfs.records.files.loader import JournalLoader
@@ -127,12 +127,10 @@ class Carrying:
                 f"{destination}: it is in the source, which stays as it is; give a directory outside of it"
             )
         staging = destination.parent / f".{destination.name}.unfinished"
-        try:
+        with failing(self.mode, destination, found=True):
             door.adopt((destination,))
             door.own_folder(staging, mode=0o755)
             return self._run(source, destination, staging)
-        except OSError as error:
-            raise SystemFailure.from_os(error, error.filename or destination, doing=self.mode) from error
 
     def _into_tables(self, database: DatabaseSettings) -> Report:
         """By a store in files in the cache directory, which is copied into the tables as one transaction."""

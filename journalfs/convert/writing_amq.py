@@ -22,10 +22,18 @@ from journalfs.errors import BadEnvelope, DecodeError
 from journalfs.format.bindings import RoutingType
 from journalfs.format.core_message import split_message
 from journalfs.message.outgoing import CoreMessage
+from journalfs.records.older import openwire
 from journalfs.records.older import openwire_out as out
 from journalfs.records.older.amq import PREPARE
 from journalfs.records.older.amq_data import DataLog, mark_unclosed
-from journalfs.records.older.openwire import Destination, Transaction, XaTransaction
+from journalfs.records.older.openwire import (
+    Destination,
+    Identity,
+    Outcome,
+    Subscription,
+    Transaction,
+    XaTransaction,
+)
 from journalfs.records.older.openwire_core import HEADER_PREFIX, subscription_queue
 from journalfs.selector.identifiers import JMS_TO_BROKER
 from journalfs.store import open_store
@@ -111,7 +119,7 @@ class AmqStore:
     _commands: list[bytes] = field(default_factory=list)
     _waiting_bytes: int = 0
     _number: int = 0
-    _identities: dict[int, out.Identity] = field(default_factory=dict)
+    _identities: dict[int, Identity] = field(default_factory=dict)
     """Of messages that transactions in doubt acknowledge."""
     _wanted: set[int] = field(default_factory=set)
     _subscriptions: list[bytes] = field(default_factory=list)
@@ -183,8 +191,9 @@ class AmqStore:
                 f"queue {queue.name!r} of {queue.model.address!r} is the durable subscription {named.name!r} "
                 f"of client {named.client!r}",
             )
-        command = out.subscription(
-            Destination(True, topic), named.client, named.name, named.selector, Destination(True, named.topic)
+        asked = Destination(True, named.topic)
+        command = openwire.encode(
+            Subscription(named.client, Destination(True, topic), named.selector, named.name, asked)
         )
         self._subscriptions.append(command)
         self._put(command)
@@ -215,13 +224,13 @@ class AmqStore:
                 identity = self._message(line.content, destination)
                 for _, other in (subscribed[at] for at in known if at not in getting):
                     if identity is not None:
-                        self._put(out.topic_ack(destination, identity, other.client, other.name))
+                        self._put(openwire.topic_ack(destination, identity, other.client, other.name))
 
     # -- messages --------------------------------------------------------------------------------------------
 
     def _message(
         self, line: bytes, destination: Destination, transaction: Transaction | None = None
-    ) -> out.Identity | None:
+    ) -> Identity | None:
         """None for one that has no equal there."""
         envelope = json.loads(line)
         try:
@@ -247,12 +256,12 @@ class AmqStore:
     def _leave(self, reason: str) -> None:
         self._left[reason] = self._left.get(reason, 0) + 1
 
-    def _identity(self, message_id: int, envelope: dict[str, object]) -> out.Identity:
+    def _identity(self, message_id: int, envelope: dict[str, object]) -> Identity:
         properties = envelope.get("properties")
         said = properties.get(f"{HEADER_PREFIX}MESSAGE_ID") if isinstance(properties, dict) else None
         if isinstance(said, str) and out.is_whole_identity(said):
-            return out.Identity(said, self._number)
-        return out.Identity(out.new_identity(message_id), self._number)
+            return Identity(said, self._number)
+        return Identity(out.new_identity(message_id), self._number)
 
     # -- transactions in doubt -------------------------------------------------------------------------------
 
@@ -274,16 +283,16 @@ class AmqStore:
                 self._message(line, destination, transaction)
             elif one["operation"] == "ack" and message_id in self._identities:
                 self._acknowledge(named, destination, self._identities[message_id], transaction)
-        self._put(out.outcome(transaction, PREPARE))
+        self._put(openwire.encode(Outcome(transaction, PREPARE)))
 
     def _acknowledge(
-        self, named: Named | None, to: Destination, identity: out.Identity, transaction: Transaction
+        self, named: Named | None, to: Destination, identity: Identity, transaction: Transaction
     ) -> None:
         self._note("acknowledgement-in-doubt", "what a transaction in doubt acknowledged is delivered again")
         if named is None:
-            self._put(out.queue_ack(to, identity, transaction))
+            self._put(openwire.queue_ack(to, identity, transaction))
         else:
-            self._put(out.topic_ack(to, identity, named.client, named.name, transaction))
+            self._put(openwire.topic_ack(to, identity, named.client, named.name, transaction))
 
 
 def _by_topic(

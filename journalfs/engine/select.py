@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
 
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.buffers import u32_pointer
@@ -17,45 +17,45 @@ ASK: Final[int] = lib.JFS_VERDICT_ASK
 """The core does not know: decode the line."""
 
 
-class Name(Protocol):
-    @property
-    def text(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
+RegisterKind: TypeAlias = Literal["name", "constant", "temporary"]
+Register: TypeAlias = tuple[RegisterKind, int]
+NOTHING: Final[Register] = ("temporary", 0)
 
 
-class Step(Protocol):
-    @property
-    def code(self) -> str: ...
-    @property
-    def target(self) -> tuple[str, int]: ...
-    @property
-    def a(self) -> tuple[str, int]: ...
-    @property
-    def b(self) -> tuple[str, int]: ...
-    @property
-    def first(self) -> int: ...
-    @property
-    def count(self) -> int: ...
-    @property
-    def jump(self) -> int: ...
-    @property
-    def to(self) -> int: ...
+@dataclass(frozen=True, slots=True)
+class Name:
+    """`kind` as the core's JFS_N_*."""
+
+    text: str
+    kind: str
 
 
-class Program(Protocol):
-    """As `journalfs.selector.program` makes it."""
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`code` as the core's JFS_S_*: what it makes of registers `a` and `b` goes to `target`. Of LIKE and IN,
+    `first` and `count` say which characters or constants; then there is no `b`.
+    """
 
-    @property
-    def names(self) -> Sequence[Name]: ...
-    @property
-    def constants(self) -> Sequence[object]: ...
-    @property
-    def characters(self) -> Sequence[int]: ...
-    @property
-    def steps(self) -> Sequence[Step]: ...
-    @property
-    def temporaries(self) -> int: ...
+    code: str
+    target: Register
+    a: Register
+    b: Register = NOTHING
+    first: int = 0
+    count: int = 0
+    jump: int = 0
+    """After which outcomes to jump; and to which step, counted from the first."""
+    to: int = 0
+
+
+@dataclass(slots=True)
+class Program:
+    names: list[Name] = field(default_factory=list)
+    constants: list[object] = field(default_factory=list)
+    characters: list[int] = field(default_factory=list)
+    """Of patterns: code points, -1 for any character and -2 for any number of them."""
+    steps: list[Step] = field(default_factory=list)
+    temporaries: int = 1
+    """The first holds the outcome."""
 
 
 class Stop:

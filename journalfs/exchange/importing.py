@@ -13,7 +13,7 @@ import msgspec
 
 from journalfs import given
 from journalfs.engine.lines import SOURCE_PERSISTER, LineBatch
-from journalfs.errors import BadEnvelope, SystemFailure, WrongCall
+from journalfs.errors import BadEnvelope, SystemFailure, WrongCall, failing
 from journalfs.exchange.targets import Target, mounted_store, opened_target
 from journalfs.exchange.xml_in import BoundAddress, BoundQueue, XmlReader
 
@@ -112,14 +112,12 @@ class Progress:
         self.settle(self._note.before + self._note.pending)
 
     def _write(self) -> None:
-        try:
-            with given.replacing(self._path, f"{self._path.name}.new") as file:
-                # Names may have halves of characters, which the standard library alone takes.
-                file.write(json.dumps(msgspec.to_builtins(self._note)).encode())
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise SystemFailure.from_os(error, self._path, doing="note how far the import is") from error
+        doing, new = "note how far the import is", f"{self._path.name}.new"
+        with failing(doing, self._path), given.replacing(self._path, new) as file:
+            # Names may have halves of characters, which the standard library alone takes.
+            file.write(json.dumps(msgspec.to_builtins(self._note)).encode())
+            file.flush()
+            os.fsync(file.fileno())
 
     def remove(self) -> None:
         """The import is at its end."""

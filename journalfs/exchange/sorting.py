@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final, TypeAlias
 
-from journalfs.errors import SystemFailure
+from journalfs.errors import failing
 
 Record: TypeAlias = tuple[bytes, ...]
 
@@ -37,14 +37,11 @@ def in_order(records: Iterable[Record]) -> Iterator[Record]:
 
 def _spilled(records: list[Record]) -> BinaryIO:
     records.sort()
-    try:
+    with failing("put messages into order among temporary files", tempfile.gettempdir()):
         file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by who merges them
         for record in records:
             marshal.dump(record, file)
         file.seek(0)
-    except OSError as error:
-        doing = "put messages into order among temporary files"
-        raise SystemFailure.from_os(error, tempfile.gettempdir(), doing=doing) from error
     return file
 
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from journalfs.errors import JournalfsError, SystemFailure
+from journalfs.errors import JournalfsError, failing
 
 if TYPE_CHECKING:
     from journalfs.api import Publisher
@@ -81,7 +81,7 @@ class MountTarget:
         return folder if queue is None else folder / os.fsdecode(encode_name(queue))
 
     async def address(self, name: str) -> None:
-        with _telling("make an address"):
+        with failing("make an address", self._root, found=True):
             self._folder(name).mkdir(exist_ok=True)
 
     async def queue(
@@ -91,7 +91,7 @@ class MountTarget:
         folder = self._folder(address, queue)
         if folder.is_dir():
             return
-        with _telling("make a queue"):
+        with failing("make a queue", self._root, found=True):
             folder.mkdir()
             settings = {"routing-type": routing_type, "filter": filter_text}
             for name, value in settings.items():
@@ -104,26 +104,12 @@ class MountTarget:
         path = self._folder(address, queue) / ".status"
         if not path.parent.is_dir():
             return 0
-        with _telling("read"):
+        with failing("read", self._root, found=True):
             return int(msgspec.json.decode(path.read_bytes())["messageCount"])
 
     async def publish(self, address: str, queue: str, lines: bytes) -> None:
-        with _telling("publish"):
+        with failing("publish", self._root, found=True):
             (self._folder(address, queue) / LINES_NAME).write_bytes(lines)
-
-
-class _telling:  # noqa: N801 - it reads as a word
-    """Makes what the system says of a mount one of our errors."""
-
-    def __init__(self, doing: str) -> None:
-        self._doing = doing
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError):
-            raise SystemFailure.from_os(error, error.filename or "", doing=self._doing) from error
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from journalfs import door
 from journalfs.engine.links import rename
-from journalfs.errors import NotAStore, SystemFailure
+from journalfs.errors import NotAStore, SystemFailure, failing
 from journalfs.spark.place import is_elsewhere, local_path
 
 if TYPE_CHECKING:
@@ -131,10 +131,8 @@ class LocalFolder:
 
     @contextmanager
     def _refused(self, doing: str) -> Iterator[None]:
-        try:
+        with failing(doing, self.path):
             yield
-        except OSError as error:
-            raise SystemFailure.from_os(error, self.path, doing=doing) from error
 
 
 class HadoopFolder:

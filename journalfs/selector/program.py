@@ -6,11 +6,12 @@ jumps past what does not count any more. What no step stands for is left to thos
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Final, Literal, TypeAlias
+from dataclasses import replace
+from typing import Final
 
 from lark import Token, Tree
 
+from journalfs.engine.select import NOTHING, Name, Program, Register, Step
 from journalfs.selector.compiler import INTEGERS, TRUTHS, operands_of, sized, unquote
 from journalfs.selector.grammar import Parsed
 from journalfs.selector.identifiers import NATIVE_ID, broker_name, is_plain_property, names_amqp_field
@@ -19,9 +20,6 @@ from journalfs.selector.ordering import negate
 from journalfs.selector.values import Big, Value
 
 NAMES_MAX: Final = 256
-
-RegisterKind: TypeAlias = Literal["name", "constant", "temporary"]
-Register: TypeAlias = tuple[RegisterKind, int]
 
 TRUE, FALSE, UNKNOWN = 1, 2, 4
 """Outcomes after which a step jumps; they are added up."""
@@ -36,47 +34,10 @@ _NEGATED: Final = {"not_equal": "equal", "is_not_null": "is_null", "not_like": "
 _NEGATIONS: Final = {"not_", "not_between", *_NEGATED}
 _PLAIN: Final = {"identifier", "quoted_identifier", "string", "floating", *INTEGERS, *TRUTHS}
 """What takes no step."""
-_NOTHING: Final[Register] = ("temporary", 0)
 
 
 class NoStepsError(Exception):
     """Something in a selector has no steps. Never leaves this package."""
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    """`kind` as the core's JFS_N_*."""
-
-    text: str
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """`code` as the core's JFS_S_*: what it makes of registers `a` and `b` goes to `target`. Of LIKE and IN,
-    `first` and `count` say which characters or constants; then there is no `b`.
-    """
-
-    code: str
-    target: Register
-    a: Register
-    b: Register = _NOTHING
-    first: int = 0
-    count: int = 0
-    jump: int = 0
-    """After which outcomes to jump; and to which step, counted from the first."""
-    to: int = 0
-
-
-@dataclass(slots=True)
-class Program:
-    names: list[Name] = field(default_factory=list)
-    constants: list[Value] = field(default_factory=list)
-    characters: list[int] = field(default_factory=list)
-    """Of patterns: code points, -1 for any character and -2 for any number of them."""
-    steps: list[Step] = field(default_factory=list)
-    temporaries: int = 1
-    """The first holds the outcome."""
 
 
 def assemble(parsed: Parsed, *, stored: bool) -> Program | None:
@@ -100,7 +61,7 @@ class _Assembler:
         """The last step that another one jumps to."""
         self.program = Program()
 
-    def _emit(self, code: str, target: int, a: Register, b: Register = _NOTHING, **more: int) -> None:
+    def _emit(self, code: str, target: int, a: Register, b: Register = NOTHING, **more: int) -> None:
         self.program.temporaries = max(self.program.temporaries, target + 1)
         self.program.steps.append(Step(code, ("temporary", target), a, b, **more))
 

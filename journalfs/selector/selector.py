@@ -19,8 +19,6 @@ _CACHE_ENTRIES = 256
 class Selector:
     """Decides which messages a selector accepts. Made by `compile_selector`; immutable and safe to share."""
 
-    __slots__ = ("_accepts", "identifiers", "keys", "program", "text")
-
     def __init__(
         self,
         text: str,

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from journalfs.config.layout import locate_store
-from journalfs.errors import NoRoute, SystemFailure, WrongCall
+from journalfs.errors import NoRoute, SystemFailure, WrongCall, failing
 from journalfs.records.older.reading import derived_base
 from journalfs.spark.changing import destination_of, directory_of, refusal_in
 from journalfs.spark.envelopes import Envelopes
@@ -80,10 +80,8 @@ class StagingWriter(DataSourceArrowWriter):
 
     @staticmethod
     def _make(folder: Path) -> None:
-        try:
+        with failing("put messages aside there", folder):
             folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise SystemFailure.from_os(error, folder, doing="put messages aside there") from error
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Files of this attempt: another attempt of the same task has other names, and only those count that
@@ -107,11 +105,8 @@ class StagingWriter(DataSourceArrowWriter):
 
     @staticmethod
     def _append(path: Path, content: Any) -> None:
-        try:
-            with path.open("ab") as file:
-                file.write(content)
-        except OSError as error:
-            raise SystemFailure.from_os(error, path, doing="put messages aside") from error
+        with failing("put messages aside", path), path.open("ab") as file:
+            file.write(content)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         written = [message for message in messages if isinstance(message, Written)]
@@ -123,7 +118,7 @@ class StagingWriter(DataSourceArrowWriter):
             )
         names = {name for message in written for name in message.names}
         staging = self._target.staging
-        try:
+        with failing("publish what the tasks wrote", staging):
             for path in staging.iterdir():
                 if path.name not in names:
                     path.unlink()
@@ -134,8 +129,6 @@ class StagingWriter(DataSourceArrowWriter):
             else:
                 self._publish(sorted(names))
                 shutil.rmtree(staging)
-        except OSError as error:
-            raise SystemFailure.from_os(error, staging, doing="publish what the tasks wrote") from error
 
     def _rename(self, mount: Path) -> None:
         """Publish in a mount, which tells only in its events why it refuses."""

@@ -18,8 +18,6 @@ Answer: TypeAlias = Callable[[bytes], Awaitable[Mapping[str, object]]]
 class AnsweringFile(Node):
     """Its owner alone may ask."""
 
-    __slots__ = ("_answer",)
-
     def __init__(self, context: MountContext, answer: Answer) -> None:
         super().__init__(context)
         self._answer = answer
@@ -48,8 +46,6 @@ class AnsweringFile(Node):
 
 class _Asking(OpenedFile):
     """One opening of it: each write is done when it returns."""
-
-    __slots__ = ("_answer", "_node")
 
     def __init__(self, node: AnsweringFile, answer: Answer) -> None:
         now_ns = node.context.now_ns()

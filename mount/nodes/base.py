@@ -460,8 +460,6 @@ class EmptyDirectory(Directory):
     name, or stands in it, finds nothing there, and the way out by `..`.
     """
 
-    __slots__ = ("_was",)
-
     def __init__(self, context: MountContext, parent_inode: int, was: str | None = None) -> None:
         """`was` is the path that it had, where its key does not say that."""
         super().__init__(context, parent_inode)
@@ -525,14 +523,6 @@ def reply_dots(directory: Directory, token: ReaddirToken, start: int) -> bool:
 
 class MountContext:
     """The store, the kernel's view of it, and how to find one from the other."""
-
-    __slots__ = (
-        "_changing", "_own_slots", "_queues", "_removed_context", "_slots_given", "_snapshots", "_staging",
-        "believed", "brings_back", "caching", "detachment", "endings", "fixed", "interruptions",
-        "kept_permissions", "left_published", "making_way", "nodes", "opened", "options", "pins", "present",
-        "publications", "publishing", "refused_names", "removed", "report", "shares", "staged_directories",
-        "staged_room", "store", "without_tail", "written",
-    )  # fmt: skip
 
     nodes: NodeTable[Node]
 

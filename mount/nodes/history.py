@@ -28,8 +28,6 @@ _STAYS = "what was sent is history: settings say how long it is kept (journal-re
 class HistoryDirectory(Directory):
     """All ranges."""
 
-    __slots__ = ("_days", "_history")
-
     opens: ClassVar[bool] = True
 
     def __init__(self, context: MountContext, parent_inode: int, history: History) -> None:
@@ -64,8 +62,6 @@ class HistoryDirectory(Directory):
 
 class RangeDirectory(SnapshotDirectory):
     """One range: the root of what was sent then."""
-
-    __slots__ = ()
 
     def __init__(self, context: MountContext, parent_inode: int, of: Snapshot) -> None:
         super().__init__(context, parent_inode, of)

@@ -19,8 +19,6 @@ from journalfs_mount.nodes.transactions import TransactionsDirectory
 class MountControl(ControlNode):
     """`.journalfs/`: what the store makes up, its snapshots, its history, and what was removed."""
 
-    __slots__ = ()
-
     def find(self, name: bytes) -> Node | None:
         context = self.context
         snapshots, history, removed = context.store.snapshots, context.store.history, context.removed
@@ -50,7 +48,5 @@ class MountControl(ControlNode):
 
 class RootDirectory(StoreDirectory):
     """The store that is mounted."""
-
-    __slots__ = ()
 
     control_type: ClassVar[type[ControlNode]] = MountControl

@@ -32,8 +32,6 @@ so the last one at its old place means that none before it went."""
 class TailSource:
     """The content of one handle."""
 
-    __slots__ = ("_at_end", "_directory", "_looked_at", "_name", "_source", "_version")
-
     def __init__(self, directory: ViewDirectory, name: str) -> None:
         view = directory.view()
         self._directory, self._name = directory, name

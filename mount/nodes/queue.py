@@ -229,8 +229,6 @@ class QueueDirectory(Place, ShownView):
 class StateDirectory(ShownView):
     """The messages of a queue that are in one state: `.scheduled`, `.delivering`, `.failed`, `.expired`."""
 
-    __slots__ = ("_queue_directory", "_state")
-
     def __init__(
         self, context: base.MountContext, queue_directory: QueueDirectory, state: Callable[[Queue], View]
     ) -> None:
@@ -254,8 +252,6 @@ class StateDirectory(ShownView):
 class SelectionsDirectory(base.Directory):
     """Each name in it is a selection of a view; it lists none."""
 
-    __slots__ = ("_of",)
-
     def __init__(self, context: base.MountContext, of: ViewDirectory) -> None:
         super().__init__(context, of.inode)
         self._of = of
@@ -276,8 +272,6 @@ class SelectionsDirectory(base.Directory):
 
 class WhereDirectory(SelectionsDirectory):
     """Every selector is a name in it."""
-
-    __slots__ = ()
 
     takes_long_names: ClassVar[bool] = True
 
@@ -320,8 +314,6 @@ class WhereDirectory(SelectionsDirectory):
 class SelectionDirectory(ShownView):
     """What one selector leaves of a view. It has a `.where` of its own, which narrows it further."""
 
-    __slots__ = ("_of", "_selector")
-
     def __init__(
         self, context: base.MountContext, parent_inode: int, of: ViewDirectory, selector: Callable[[], str]
     ) -> None:
@@ -353,8 +345,6 @@ class SelectionDirectory(ShownView):
 class OriginsDirectory(SelectionsDirectory):
     """What these have in common."""
 
-    __slots__ = ()
-
     def find(self, name: bytes) -> base.Node | None:
         return None
 
@@ -368,8 +358,6 @@ class OriginsDirectory(SelectionsDirectory):
 
 class ByOriginDirectory(OriginsDirectory):
     """`<address>::<queue>/`: the messages that were there before."""
-
-    __slots__ = ("_long",)
 
     takes_long_names: ClassVar[bool] = True
     lists_ahead: ClassVar[bool] = True
@@ -406,8 +394,6 @@ class ByOriginDirectory(OriginsDirectory):
 class ByReasonDirectory(OriginsDirectory):
     """`expired/`, `max-deliveries/`, `moved/`, `sent/`: the messages that are there for that."""
 
-    __slots__ = ()
-
     lists_ahead: ClassVar[bool] = True
 
     async def list_ahead(self) -> None:
@@ -427,7 +413,5 @@ class ByReasonDirectory(OriginsDirectory):
 
 class RedriveDirectory(OriginsDirectory):
     """Messages that are moved into it go back to the queues that they came from. It is always empty."""
-
-    __slots__ = ()
 
     redrives: ClassVar[bool] = True

@@ -29,8 +29,6 @@ _ASKED: Final = "it takes `last`, or `since` and a time in milliseconds since 19
 class RemovedDirectory(StoreDirectory):
     """The root of what was removed, as it is when somebody looks."""
 
-    __slots__ = ("_failure", "_mount", "_removed")
-
     opens: ClassVar[bool] = True
 
     def __init__(self, context: MountContext, parent_inode: int, removed: Removed) -> None:

@@ -24,7 +24,6 @@ from journalfs_mount.staging import PlaceName
 class ControlNode(VirtualDirectoryNode):
     """`.journalfs/`: what the store makes up."""
 
-    __slots__ = ()
     private: ClassVar[bool] = True
 
     def permissions(self) -> Permissions | None:
@@ -34,8 +33,6 @@ class ControlNode(VirtualDirectoryNode):
 
 class StoreDirectory(Place):
     """The root of a store: the mount's, a snapshot's, or of what was removed."""
-
-    __slots__ = ("_control",)
 
     control_type: ClassVar[type[ControlNode]] = ControlNode
     lasting: ClassVar[bool] = True

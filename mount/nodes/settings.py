@@ -61,8 +61,6 @@ class SettingsBeingWritten(OpenedFile):
     what closing a file says. So what there is so far is checked whenever a line ends, and at each close.
     """
 
-    __slots__ = ("_appends", "_node", "_refused_with", "_text")
-
     def __init__(self, node: SettingsFile, *, appends: bool) -> None:
         super().__init__(node.inode, node.context.now_ns(), Unreadable(), direct_io=True, keep_cache=False)
         self._node = node

@@ -32,8 +32,6 @@ _KEEPS_NAME = (
 class SnapshotsDirectory(Directory):
     """All snapshots of the store."""
 
-    __slots__ = ("_snapshots",)
-
     def __init__(self, context: MountContext, parent_inode: int, snapshots: Snapshots) -> None:
         super().__init__(context, parent_inode)
         self._snapshots = snapshots
@@ -69,8 +67,6 @@ class SnapshotsDirectory(Directory):
 
 class SnapshotDirectory(StoreDirectory):
     """One snapshot: the root of what was there when it was made."""
-
-    __slots__ = ("_failure", "_mount", "_snapshot")
 
     opens: ClassVar[bool] = True
 
@@ -131,8 +127,6 @@ class SnapshotDirectory(StoreDirectory):
 
 class MeasuredFile(Node):
     """A made file whose text is measured on the disk whenever somebody asks."""
-
-    __slots__ = ("_mtime_ns", "_status", "_text")
 
     measured: ClassVar[bool] = True
 

@@ -52,8 +52,6 @@ class StagedFolder:
     `of`: where its path comes from, a place's or the staged directory that it is itself.
     """
 
-    __slots__ = ("_context", "directory_inode", "of")
-
     def __init__(
         self, context: MountContext, of: Callable[[], bytes] | StagedDirectory, directory_inode: int
     ) -> None:

@@ -57,8 +57,6 @@ _UNDECIDED: Final = "what damage left undecided cannot be decided: copy its mess
 class TransactionsDirectory(VirtualDirectoryNode):
     """All of them: drafts, prepared ones, and what damage left undecided."""
 
-    __slots__ = ()
-
     def entries(self) -> Sequence[Entry]:
         drafts = self.context.changing().transactions.drafts()
         return [*super().entries(), *((encode_name(one.name), partial(self._draft, one)) for one in drafts)]
@@ -100,8 +98,6 @@ class TransactionsDirectory(VirtualDirectoryNode):
 class PreparedDirectory(VirtualDirectoryNode):
     """A transaction that waits for whoever decides."""
 
-    __slots__ = ()
-
     async def move(self, target: Directory, name: bytes) -> None:
         if not isinstance(target, EndDirectory):
             raise Refused(errno.EPERM, _ENDS)
@@ -125,8 +121,6 @@ async def decide(context: MountContext, name: bytes, *, committed: bool) -> None
 
 class EndDirectory(Directory):
     """`prepared/` has those that wait, `committed/` and `rolled-back/` those that were decided by hand."""
-
-    __slots__ = ("_kind", "_transactions")
 
     def __init__(self, context: MountContext, parent: TransactionsDirectory, kind: bytes) -> None:
         super().__init__(context, parent.inode)
@@ -192,8 +186,6 @@ class EndDirectory(Directory):
 class DecidedDirectory(Directory):
     """A note of what was decided by hand. `rmdir` forgets it, as a transaction manager does that knows."""
 
-    __slots__ = ("_end",)
-
     def __init__(self, context: MountContext, parent: EndDirectory) -> None:
         super().__init__(context, parent.inode)
         self._end = parent
@@ -215,8 +207,6 @@ class DraftDirectory(Directory):
     """A transaction that was begun: every address and queue is there by name, and those are listed that it
     does something with.
     """
-
-    __slots__ = ("draft",)
 
     holds_many: ClassVar[bool] = True
 
@@ -337,8 +327,6 @@ class DraftDirectory(Directory):
 class DraftPlace(Publishing):
     """An address or a queue within a transaction: what is written here waits for its end."""
 
-    __slots__ = ("address_name", "of")
-
     def __init__(
         self, context: MountContext, parent_inode: int, of: DraftDirectory, address_name: str
     ) -> None:
@@ -391,8 +379,6 @@ class DraftPlace(Publishing):
 
 
 class DraftAddress(DraftPlace):
-    __slots__ = ()
-
     def path_in(self) -> tuple[str, ...]:
         return (_ADDRESSES, os.fsdecode(encode_name(self.address_name)))
 
@@ -423,8 +409,6 @@ class DraftQueue(DraftPlace):
     """Messages that are moved here are acknowledged where they were, if that is not this very queue, and sent
     here.
     """
-
-    __slots__ = ("queue_name",)
 
     def __init__(
         self, context: MountContext, parent_inode: int, of: DraftDirectory, address_name: str, queue_name: str
@@ -481,8 +465,6 @@ def held_message(context: MountContext, source: QueuePath, message_id: int) -> M
 
 class HeldMessageFile(Node):
     """A message that a transaction takes out of its queue. `rm` gives it back."""
-
-    __slots__ = ("_id", "_of", "_source")
 
     def __init__(self, context: MountContext, of: DraftQueue, source: QueuePath, message_id: int) -> None:
         super().__init__(context)

@@ -81,8 +81,6 @@ class VirtualFileNode(Node):
 class VirtualDirectoryNode(Directory):
     """A made directory. It is asked for anew as well: what it was made of may have moved."""
 
-    __slots__ = ("_find",)
-
     def __init__(self, context: MountContext, parent_inode: int, find: Callable[[], Found]) -> None:
         super().__init__(context, parent_inode)
         self._find = find

@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 import click
 
 from journalfs.cli.common import name_in_warnings, opened
-from journalfs.errors import NotAStore, ReadOnlyStore, SystemFailure, WrongCall
+from journalfs.errors import NotAStore, ReadOnlyStore, SystemFailure, WrongCall, failing
 
 C = TypeVar("C", bound=Callable[..., object])
 
@@ -169,10 +169,8 @@ def _check_output(path: str, doing: str) -> None:
     if is_elsewhere(path):
         return
     folder = local_path(path)
-    try:
+    with failing("look at it", folder):
         there = next(one for one in (folder, *folder.parents) if one.exists())
-    except OSError as error:
-        raise SystemFailure.from_os(error, folder, doing="look at it") from error
     for refused, number in (
         (not there.is_dir(), errno.ENOTDIR),
         (not os.access(there, os.W_OK | os.X_OK, effective_ids=True), errno.EACCES),

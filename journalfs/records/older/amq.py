@@ -46,24 +46,18 @@ class _Replay:
 
     def __init__(self, content: Content) -> None:
         self._content = content
-        self._destinations: dict[bytes, openwire.Destination | None] = {}
-        self._producers: dict[bytes, str | None] = {}
-        """As they are encoded; few of either send everything."""
-        self._last_transaction: tuple[bytes, openwire.Transaction | None] = (b"", None)
-        """The same: what one did lies together."""
 
     def apply_usual(self, place: Place, row: Row, data: bytes) -> None:
         """A message or an acknowledgement, taken apart."""
-        destination = self._destination(data[row.destination : row.destination + row.destination_bytes])
+        destination = openwire.destination_in(data[row.destination : row.destination + row.destination_bytes])
         if destination is None:
             return
         transaction = None
         if row.transaction_bytes > 1:
-            said = data[row.transaction : row.transaction + row.transaction_bytes]
-            if said != self._last_transaction[0]:
-                self._last_transaction = said, openwire.transaction_in(said)
-            transaction = self._last_transaction[1]
-        producer = self._producer(data[row.id : row.id + row.id_bytes])
+            transaction = openwire.transaction_in(
+                data[row.transaction : row.transaction + row.transaction_bytes]
+            )
+        producer = openwire.producer_in(data[row.id : row.id + row.id_bytes])
         identity = f"{producer}:{row.sequence}"
         if row.command in openwire.MESSAGES:
             if transaction is None:
@@ -78,16 +72,6 @@ class _Replay:
             key = subscription_key(client, name)
         self._content.do(transaction, Taken(destination, identity, key))
 
-    def _destination(self, encoded: bytes) -> openwire.Destination | None:
-        if encoded not in self._destinations:
-            self._destinations[encoded] = openwire.destination_in(encoded)
-        return self._destinations[encoded]
-
-    def _producer(self, encoded: bytes) -> str | None:
-        if encoded not in self._producers:
-            self._producers[encoded] = openwire.producer_in(encoded)
-        return self._producers[encoded]
-
     def apply(self, place: Place, payload: bytes) -> None:
         content = self._content
         command = payload[0]
@@ -96,18 +80,18 @@ class _Replay:
             if head.destination is not None:
                 content.do(head.transaction, Send(head.destination, head.id, place))
         elif command == openwire.QUEUE_ACK:
-            ack = openwire.decode_queue_ack(payload)
+            ack = openwire.decode(payload, openwire.QueueAck)
             if ack.destination is not None:
                 content.do(ack.transaction, Taken(ack.destination, ack.message_id))
         elif command == openwire.TOPIC_ACK:
-            taken = openwire.decode_topic_ack(payload)
+            taken = openwire.decode(payload, openwire.TopicAck)
             if taken.destination is not None:
                 key = subscription_key(taken.client, taken.name)
                 content.do(taken.transaction, Taken(taken.destination, taken.message_id, key))
         elif command == openwire.SUBSCRIPTION:
-            content.subscribe(openwire.decode_subscription(payload))
+            content.subscribe(openwire.decode(payload, Subscription))
         elif command == openwire.TRANSACTION:
-            _end(openwire.decode_outcome(payload), content)
+            _end(openwire.decode(payload, openwire.Outcome), content)
 
 
 def _end(outcome: openwire.Outcome, content: Content) -> None:

@@ -31,7 +31,7 @@ from journalfs.records.older.activemq5 import Place
 from journalfs.records.older.amq import COMMIT
 from journalfs.records.older.amq_data import MAX_FILE_BYTES, DataLog, frame
 from journalfs.records.older.amq_log import commands, log_files
-from journalfs.records.older.openwire import Destination, LocalTransaction
+from journalfs.records.older.openwire import Destination, Identity, LocalTransaction, Outcome, Subscription
 from journalfs.records.older.openwire_core import core_form
 
 # Settings of an AMQ Message Store: attributes of `amqPersistenceAdapter` in the broker's `activemq.xml`.
@@ -116,7 +116,7 @@ class Held(NamedTuple):
     """A message in a queue."""
 
     destination: Destination
-    identity: out.Identity
+    identity: Identity
     place: Place
 
 
@@ -276,7 +276,7 @@ class AmqLog:
         self._transactions += 1
         transaction = LocalTransaction(out.CONNECTION, self._transactions)
         found = self._of_operations(operations, transaction)
-        return [*found, _Command(out.outcome(transaction, COMMIT))]
+        return [*found, _Command(openwire.encode(Outcome(transaction, COMMIT)))]
 
     def _of_operations(
         self, operations: list[_Operation], transaction: LocalTransaction | None
@@ -305,7 +305,7 @@ class AmqLog:
     ) -> list[_Command]:
         known, message_id = self._known, send.message_id
         self._copies += 1
-        identity = out.Identity(out.new_identity(message_id, self._copies), 0)
+        identity = Identity(out.new_identity(message_id, self._copies))
         form = out.Form(to, identity, send.redeliveries, transaction)
 
         def hold(place: Place) -> None:
@@ -321,7 +321,7 @@ class AmqLog:
             for queue in subscribed:
                 if queue not in queues:
                     target = known.targets[queue]
-                    ack = out.topic_ack(to, identity, target.client, target.name, transaction)
+                    ack = openwire.topic_ack(to, identity, target.client, target.name, transaction)
                     found.append(_Command(ack))
         return found
 
@@ -334,7 +334,7 @@ class AmqLog:
                 subscribed.append(queue)
 
         asked = target.destination
-        command = out.subscription(topic, target.client, target.name, target.selector, asked)
+        command = openwire.encode(Subscription(target.client, topic, target.selector, target.name, asked))
         return _Command(command, note)
 
     def _acknowledge(self, ack: _Ack, transaction: LocalTransaction | None) -> list[_Command]:
@@ -344,9 +344,11 @@ class AmqLog:
             return []
         if held.destination.topic:
             target = known.targets[ack.queue]
-            command = out.topic_ack(held.destination, held.identity, target.client, target.name, transaction)
+            command = openwire.topic_ack(
+                held.destination, held.identity, target.client, target.name, transaction
+            )
         else:
-            command = out.queue_ack(held.destination, held.identity, transaction)
+            command = openwire.queue_ack(held.destination, held.identity, transaction)
 
         def let_go(_: Place) -> None:
             known.let_go(ack.message_id, ack.queue)

@@ -28,7 +28,7 @@ from journalfs.records.older.amq_log import (
     log_files,
     records_end,
 )
-from journalfs.records.older.openwire import Destination
+from journalfs.records.older.openwire import Destination, Identity, Subscription
 from journalfs.records.older.openwire_core import core_form
 
 MAX_FILE_BYTES: Final = 32 << 20
@@ -268,10 +268,10 @@ def difference(found: Content, wanted: Content, data: DataLog) -> Iterator[bytes
     for one in found.dangling:
         known = found.topics.get(one.destination.name, {}).get(one.subscription or "")
         if known is not None:
-            yield out.topic_ack(one.destination, out.Identity(one.id, 0), known.client, known.name)
+            yield openwire.topic_ack(one.destination, Identity(one.id), known.client, known.name)
     for name, messages in found.queues.items():
         for identity in messages.keys() - wanted.queues.get(name, {}).keys():
-            yield out.queue_ack(Destination(False, name), out.Identity(identity, 0))
+            yield openwire.queue_ack(Destination(False, name), Identity(identity))
     for name, messages in wanted.queues.items():
         there = found.queues.get(name, {})
         for identity, place in messages.items():
@@ -298,10 +298,10 @@ def forget_unsubscribed(found: Content, wanted: Content, data: DataLog, damage: 
             said = content[one.offset : one.offset + one.length]
             if said[0] != openwire.SUBSCRIPTION:
                 continue
-            known = openwire.decode_subscription(said)
+            known = openwire.decode(said, Subscription)
             key = subscription_key(known.client, known.name)
             if known.destination is not None and (known.destination.name, key) in gone:
-                data.overwrite(number, one.offset, out.trace("UNSUBSCRIBED", len(said)))
+                data.overwrite(number, one.offset, openwire.trace("UNSUBSCRIBED", len(said)))
 
 
 def _of_topic(topic: str, found: Content, wanted: Content, data: DataLog) -> Iterator[bytes]:
@@ -309,7 +309,7 @@ def _of_topic(topic: str, found: Content, wanted: Content, data: DataLog) -> Ite
     there, to_be = found.topics.get(topic, {}), wanted.topics.get(topic, {})
     for key in to_be.keys() - there.keys():
         one, asked = to_be[key], Destination(True, to_be[key].asked)
-        yield out.subscription(destination, one.client, one.name, one.selector, asked)
+        yield openwire.encode(Subscription(one.client, destination, one.selector, one.name, asked))
     places: dict[str, Place] = {}
     for key, one in to_be.items():
         had = there[key].messages if key in there else {}
@@ -320,12 +320,12 @@ def _of_topic(topic: str, found: Content, wanted: Content, data: DataLog) -> Ite
         yield _again(data, place, destination, identity)
         for one in to_be.values():
             if identity not in one.messages:
-                yield out.topic_ack(destination, out.Identity(identity, 0), one.client, one.name)
+                yield openwire.topic_ack(destination, Identity(identity), one.client, one.name)
     for key, one in there.items():
         if key not in to_be:
             continue
         for identity in one.messages.keys() - to_be[key].messages.keys():
-            yield out.topic_ack(destination, out.Identity(identity, 0), one.client, one.name)
+            yield openwire.topic_ack(destination, Identity(identity), one.client, one.name)
 
 
 def _again(data: DataLog, place: Place, destination: Destination, identity: str) -> bytes:
@@ -333,4 +333,4 @@ def _again(data: DataLog, place: Place, destination: Destination, identity: str)
     message = openwire.decode_message(data.read(place))
     form = core_form(message, topic=destination.topic)
     parts = CoreParts(0, destination.name, form.header, form.body)
-    return out.message(parts, out.Form(destination, out.Identity(identity, 0), message.redeliveries))
+    return out.message(parts, out.Form(destination, Identity(identity), message.redeliveries))

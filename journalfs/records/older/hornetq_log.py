@@ -294,8 +294,6 @@ class HornetqPages(PageStore):
 class _HornetqPage(PageFile):
     """A page, and HornetQ's."""
 
-    __slots__ = ("_sizes", "_their")
-
     def __init__(self, path: Path, their: PageFile) -> None:
         super().__init__(path, datasync=False)
         self._their = their

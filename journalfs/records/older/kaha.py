@@ -199,7 +199,7 @@ def durable_subscribers(state: Path) -> list[openwire.Subscription]:
     if found is None:
         return []
     values = (entry.value for entry in store.entries(found.files, found.root_offset))
-    return [openwire.decode_subscription(_command(_sized(value))) for value in values]
+    return [openwire.decode(_command(_sized(value)), openwire.Subscription) for value in values]
 
 
 def read_references(folder: Path, content: activemq5.Content, damage: list[Damage]) -> None:
@@ -219,7 +219,9 @@ def read_references(folder: Path, content: activemq5.Content, damage: list[Damag
     for found in list(containers.values()):
         if found.files == "blob" and found.name.endswith("-Subscriptions"):
             for entry in store.entries(found.files, found.root_offset):
-                subscription = openwire.decode_subscription(_command(_sized(entry.value)), tight=True)
+                subscription = openwire.decode(
+                    _command(_sized(entry.value)), openwire.Subscription, openwire.Tight
+                )
                 waiting.discard(
                     _read_subscription(store, containers, content, topics, subscription, damage=damage)
                 )
@@ -276,14 +278,15 @@ def _read_prepared(store: KahaStore, content: activemq5.Content) -> None:
         if found.files != "transactions-state":
             continue
         for entry in store.entries(found.files, found.root_offset):
-            transaction = openwire.decode_transaction_id(_command(_sized(entry.key)))
+            transaction = openwire.transaction_in(b"\1" + _command(_sized(entry.key)))
+            assert transaction is not None, "it is marked as present"
             in_doubt = content.prepared.setdefault(transaction, activemq5.InDoubt(transaction))
             reader = openwire.Loose(entry.value)
             reader.take(LOCATION_BYTES)
             for _ in range(reader.i32()):
                 reader.take(LOCATION_BYTES)
                 message, destination = reader.take(reader.i32()), reader.take(reader.i32())
-                decoded = openwire.decode_tight_message(_command(message))
+                decoded = openwire.decode_message(_command(message), openwire.Tight)
                 to = openwire.decode_tight_destination(_command(destination))
                 in_doubt.operations.append(activemq5.Send(to, decoded.id, None, decoded))
 

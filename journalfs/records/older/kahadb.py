@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterator
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +32,14 @@ from journalfs.records.older.kahadb_log import (
     varint,
     verify,
 )
-from journalfs.records.older.openwire import Destination, LocalTransaction, Transaction, decode_subscription
+from journalfs.records.older.openwire import (
+    CACHED,
+    Destination,
+    LocalTransaction,
+    Subscription,
+    Transaction,
+    decode,
+)
 from journalfs.records.older.reading import Source
 
 SCHEDULER: Final = "scheduler"
@@ -130,10 +137,6 @@ class Replay:
         """Whether what a transaction in doubt acknowledged is not delivered: not so before ActiveMQ 5.6."""
         self._is_known = False
         """The index has what the record says."""
-        self._destinations: dict[bytes, Destination] = {}
-        """As they are encoded."""
-        self._last_transaction: tuple[bytes, Transaction | None] = (b"", None)
-        """The same: what one did lies together."""
 
     def run(self) -> None:
         indexed = self._from_index()
@@ -221,16 +224,10 @@ class Replay:
         """A message that is added or removed."""
         if self._is_known and not row.transaction:
             return
-        named = content[row.destination : row.destination + row.destination_bytes]
-        destination = self._destinations.get(named)
-        if destination is None:
-            destination = self._destinations[named] = destination_of(Fielded(named, 0, len(named)))
+        destination = _destination_in(content[row.destination : row.destination + row.destination_bytes])
         transaction = None
         if row.transaction:
-            said = content[row.transaction : row.transaction + row.transaction_bytes]
-            if said != self._last_transaction[0]:
-                self._last_transaction = said, transaction_in(Fielded(said, 0, len(said)))
-            transaction = self._last_transaction[1]
+            transaction = _transaction_in(content[row.transaction : row.transaction + row.transaction_bytes])
         identity = content[row.id : row.id + row.id_bytes].decode("utf-8", "replace")
         if row.command == Command.REMOVE:
             key = content[row.extra : row.extra + row.extra_bytes].decode("utf-8", "replace")
@@ -300,13 +297,25 @@ class Replay:
             if not known:
                 self.content.topics.pop(destination.name, None)
             return
-        subscribed = self.content.subscribe(decode_subscription(fields.bytes(4)[4:]))
+        subscribed = self.content.subscribe(decode(fields.bytes(4)[4:], Subscription))
         if subscribed is not None and fields.number(3):
             everything = sorted(
                 {item for one in known.values() for item in one.messages.items()},
                 key=lambda one: one[1].order,
             )
             subscribed.messages.update(everything)
+
+
+@lru_cache(CACHED)
+def _destination_in(encoded: bytes) -> Destination:
+    """Few destinations get everything."""
+    return destination_of(Fielded(encoded, 0, len(encoded)))
+
+
+@lru_cache(CACHED)
+def _transaction_in(encoded: bytes) -> Transaction | None:
+    """What a transaction did lies together."""
+    return transaction_in(Fielded(encoded, 0, len(encoded)))
 
 
 def _send(number: int, fields: Fielded) -> Send:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 from journalfs.errors import DecodeError
 from journalfs.records.older.activemq5 import Content, Messages, Place
 from journalfs.records.older.kahadb_log import Fielded, varint
-from journalfs.records.older.openwire import Destination, Loose, decode_subscription, modified_utf8
+from journalfs.records.older.openwire import Destination, Loose, Subscription, decode, modified_utf8
 
 HEADER_BYTES: Final = 4096
 """Two copies of a text of settings, each in half of it. The redo file has as many before its pages."""
@@ -256,7 +256,7 @@ class Index:
         waiting = self._waiting(trees, messages)
         assert trees.subscriptions is not None, "only topics have them, and all do"
         for key, info in self._pages.tree(trees.subscriptions, _utf, _subscription_info):
-            subscribed = content.subscribe(decode_subscription(info))
+            subscribed = content.subscribe(decode(info, Subscription))
             if subscribed is None:
                 continue
             found: Messages = subscribed.messages

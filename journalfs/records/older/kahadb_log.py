@@ -217,8 +217,6 @@ def fields_of(content: bytes | memoryview, at: int, length: int) -> Fields:
 class Fielded:
     """The fields of one message, by number."""
 
-    __slots__ = ("_content", "_fields")
-
     def __init__(self, content: bytes | memoryview, at: int, length: int) -> None:
         self._content = content
         self._fields = fields_of(content, at, length)

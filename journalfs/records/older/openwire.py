@@ -1,17 +1,22 @@
-"""OpenWire commands as ActiveMQ 5 stores them (docs/format/kahadb.md, "OpenWire"): loose encoding in the
-journals, tight encoding in the reference store. Bytes in, values out.
+"""OpenWire commands as ActiveMQ 5 stores them (docs/format/kahadb.md, "OpenWire"), taken apart and made: one
+description of each serves both ways. Loose encoding in the journals; tight encoding, which is only read, in
+the reference store. Bytes in, values out, and back.
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import IntEnum, unique
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from functools import cache, lru_cache
+from typing import Annotated, Any, Final, NamedTuple, Self, TypeAlias, TypeVar, get_type_hints
 
 from journalfs.errors import DecodeError
 from journalfs.format.primitives import decode_utf16
 
+_U8: Final = struct.Struct(">B")
 _I16: Final = struct.Struct(">h")
 _U16: Final = struct.Struct(">H")
 _I32: Final = struct.Struct(">i")
@@ -36,6 +41,8 @@ CONSUMER_ID: Final = 122
 PRODUCER_ID: Final = 123
 _PRODUCER_PRESENT: Final = bytes((1, PRODUCER_ID))
 BROKER_ID: Final = 124
+_DEFAULT_ACK: Final = 2
+CACHED: Final = 1024
 
 
 @unique
@@ -79,106 +86,20 @@ class XaTransaction(NamedTuple):
 Transaction: TypeAlias = LocalTransaction | XaTransaction
 
 
-class MessageHead(NamedTuple):
-    """What replaying asks of a message."""
+class Identity(str):
+    """A message's id, `CONNECTION:SESSION:PRODUCER:SEQUENCE`, with the broker's number of it: whoever
+    acknowledges says both again.
+    """
 
-    id: str
-    destination: Destination | None
-    transaction: Transaction | None
+    number: int
 
-
-@dataclass(frozen=True, slots=True)
-class OpenWireMessage:
-    """All of a message; bodies and properties as they are encoded."""
-
-    kind: Kind
-    command_id: int
-    producer: str | None
-    destination: Destination | None
-    transaction: Transaction | None
-    original_destination: Destination | None
-    id: str
-    group: str | None
-    group_sequence: int
-    correlation_id: str | None
-    persistent: bool
-    expiration_ms: int
-    priority: int
-    reply_to: Destination | None
-    timestamp_ms: int
-    jms_type: str | None
-    content: bytes | None
-    properties: bytes | None
-    compressed: bool
-    redeliveries: int
-    broker_path: list[str]
-    arrival_ms: int
-    user: str | None
-    droppable: bool
-    cluster: list[str]
-    broker_in_ms: int
-    blob_url: str | None
-    """Where the body of a blob message lies."""
+    def __new__(cls, text: str, number: int = 0) -> Self:
+        made = super().__new__(cls, text)
+        made.number = number
+        return made
 
 
-class TopicAck(NamedTuple):
-    destination: Destination | None
-    message_id: str
-    name: str
-    client: str
-    transaction: Transaction | None
-
-
-class QueueAck(NamedTuple):
-    destination: Destination | None
-    message_id: str
-    transaction: Transaction | None
-
-
-class Outcome(NamedTuple):
-    """The command of a transaction: 1 prepare, 2 commit, 3 rollback (XA), 4 commit, 5 rollback (local)."""
-
-    transaction: Transaction | None
-    kind: int
-    was_prepared: bool
-
-
-class Subscription(NamedTuple):
-    client: str
-    destination: Destination | None
-    selector: str | None
-    name: str
-    subscribed: Destination | None
-    """What was asked for: another one than `destination` if it has wildcards."""
-
-
-def modified_utf8(raw: bytes) -> str:
-    """Java's own UTF-8: surrogates one by one, NUL as two bytes. What is none is shown as U+FFFD."""
-    if raw.isascii():
-        return raw.decode("ascii")
-    if b"\xc0" in raw:
-        raw = raw.replace(b"\xc0\x80", b"\0")
-    try:
-        text = raw.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return raw.decode("utf-8", "replace")
-    if any("\ud800" <= char <= "\udfff" for char in text):
-        return decode_utf16(text.encode("utf-16-le", "surrogatepass"), "little")
-    return text
-
-
-class _Reader(Protocol):
-    """What the two encodings have in common; fields come in the same order in both."""
-
-    def boolean(self) -> bool: ...
-    def i8(self) -> int: ...
-    def i16(self) -> int: ...
-    def i32(self) -> int: ...
-    def i64(self) -> int: ...
-    def text(self) -> str | None: ...
-    def binary(self) -> bytes | None: ...
-    def object_type(self) -> int | None: ...
-    def more(self) -> bool: ...
+# -- the encodings: a field is taken, or put where a value is given ------------------------------------------
 
 
 class _Bytes:
@@ -201,24 +122,26 @@ class _Bytes:
         self.at = at + length
         return bytes(self.data[at : at + length])
 
-    def i8(self) -> int:
+    def number(self, form: struct.Struct) -> int:
+        return int(form.unpack(self.take(form.size))[0])
+
+    def i8(self, value: Any = None) -> int:
         return self.take(1)[0]
 
-    def number(self, form: struct.Struct) -> int:
-        at = self.at
-        if at + form.size > len(self.data):
-            raise DecodeError(at, f"{form.size} bytes expected, {len(self.data) - at} are left")
-        self.at = at + form.size
-        return int(form.unpack_from(self.data, at)[0])
-
-    def i16(self) -> int:
+    def i16(self, value: Any = None) -> int:
         return self.number(_I16)
 
-    def i32(self) -> int:
+    def i32(self, value: Any = None) -> int:
         return self.number(_I32)
 
     def sized_utf(self) -> bytes:
         return self.take(self.number(_U16))
+
+    def boolean(self, value: Any = None) -> bool:
+        return self.take(1)[0] != 0
+
+    def binary(self, value: Any = None) -> bytes | None:
+        return self.take(self.i32()) if self.boolean() else None
 
 
 class Loose(_Bytes):
@@ -226,19 +149,13 @@ class Loose(_Bytes):
 
     __slots__ = ()
 
-    def boolean(self) -> bool:
-        return self.take(1)[0] != 0
-
-    def i64(self) -> int:
+    def i64(self, value: Any = None) -> int:
         return self.number(_I64)
 
-    def text(self) -> str | None:
+    def text(self, value: Any = None) -> str | None:
         return modified_utf8(self.sized_utf()) if self.boolean() else None
 
-    def binary(self) -> bytes | None:
-        return self.take(self.i32()) if self.boolean() else None
-
-    def object_type(self) -> int | None:
+    def object_type(self, value: Any = None) -> int | None:
         return self.take(1)[0] if self.boolean() else None
 
 
@@ -248,44 +165,35 @@ class Tight(_Bytes):
     __slots__ = ("_bit", "_bits")
 
     def __init__(self, data: bytes | memoryview, at: int = 0) -> None:
+        """`at`: behind the type of a command, where the bits are."""
         super().__init__(data, at)
-        self._bits = b""
-        self._bit = 0
-
-    def start(self) -> None:
-        """Take the bits, which follow the type of a command."""
         length = self.i8()
-        if length == 0xC0:
-            length = self.i8()
-        elif length == 0x80:
-            length = self.i16()
+        if length in (0xC0, 0x80):
+            length = self.i8() if length == 0xC0 else self.i16()
         self._bits = self.take(length)
         self._bit = 0
 
-    def boolean(self) -> bool:
+    def boolean(self, value: Any = None) -> bool:
         index, bit = divmod(self._bit, 8)
         if index >= len(self._bits):
             raise DecodeError(self.at, "a bit is asked for that is not there")
         self._bit += 1
         return bool(self._bits[index] >> bit & 1)
 
-    def i64(self) -> int:
+    def i64(self, value: Any = None) -> int:
         high, low = self.boolean(), self.boolean()
         if high:
-            return int(_I64.unpack(self.take(8))[0]) if low else int(_U32.unpack(self.take(4))[0])
-        return int(_U16.unpack(self.take(2))[0]) if low else 0
+            return self.number(_I64 if low else _U32)
+        return self.number(_U16) if low else 0
 
-    def text(self) -> str | None:
+    def text(self, value: Any = None) -> str | None:
         if not self.boolean():
             return None
         if self.boolean():
             return self.take(self.i16()).decode("latin-1")
         return modified_utf8(self.sized_utf())
 
-    def binary(self) -> bytes | None:
-        return self.take(self.i32()) if self.boolean() else None
-
-    def object_type(self) -> int | None:
+    def object_type(self, value: Any = None) -> int | None:
         if not self.boolean():
             return None
         kind = self.i8()
@@ -294,160 +202,329 @@ class Tight(_Bytes):
         return kind
 
 
-def _destination(reader: _Reader) -> Destination | None:
-    kind = reader.object_type()
+class _Written:
+    """Loose encoding, made."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+
+    def _put(self, *pieces: bytes) -> None:
+        self.pieces += pieces
+
+    def boolean(self, value: Any = None) -> bool:
+        self._put(b"\1" if value else b"\0")
+        return bool(value)
+
+    def number(self, form: struct.Struct, value: Any) -> int:
+        self._put(form.pack(value or 0))
+        return int(value or 0)
+
+    def i8(self, value: Any = None) -> int:
+        return self.number(_U8, value)
+
+    def i16(self, value: Any = None) -> int:
+        return self.number(_I16, value)
+
+    def i32(self, value: Any = None) -> int:
+        return self.number(_I32, value)
+
+    def i64(self, value: Any = None) -> int:
+        return self.number(_I64, value)
+
+    def text(self, value: Any = None) -> str | None:
+        self._put(b"\0" if value is None else b"\1" + utf(value))
+        return None if value is None else str(value)
+
+    def binary(self, value: Any = None) -> bytes | None:
+        self._put(b"\0" if value is None else b"\1" + _I32.pack(len(value)) + value)
+        return None if value is None else bytes(value)
+
+    def object_type(self, value: Any = None) -> int | None:
+        self._put(b"\0" if value is None else bytes((1, value)))
+        return None if value is None else int(value)
+
+    def more(self) -> bool:
+        return True
+
+
+Wire: TypeAlias = Loose | Tight | _Written
+"""Fields come in the same order in all. Each call returns the field; who reads gives no value."""
+
+
+def modified_utf8(raw: bytes) -> str:
+    """Java's own UTF-8: surrogates one by one, NUL as two bytes. What is none is shown as U+FFFD."""
+    if raw.isascii():
+        return raw.decode("ascii")
+    if b"\xc0" in raw:
+        raw = raw.replace(b"\xc0\x80", b"\0")
+    try:
+        text = raw.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return raw.decode("utf-8", "replace")
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        return decode_utf16(text.encode("utf-16-le", "surrogatepass"), "little")
+    return text
+
+
+def java_utf8(value: str) -> bytes:
+    """The same back."""
+    if value.isascii() and "\0" not in value:
+        return value.encode("ascii")
+    units = array("H", value.encode("utf-16-le", "surrogatepass"))
+    return "".join(map(chr, units)).encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
+
+
+def utf(value: str) -> bytes:
+    """With its length before it. Raises `DecodeError`."""
+    encoded = java_utf8(value)
+    if len(encoded) > 0xFFFF:
+        raise DecodeError(0, f"a name or header of {len(encoded)} bytes, of at most 65535")
+    return _U16.pack(len(encoded)) + encoded
+
+
+# -- fields that are objects ---------------------------------------------------------------------------------
+
+
+def _destination(wire: Wire, value: Any = None) -> Destination | None:
+    kind = wire.object_type(None if value is None else QUEUE + value.topic + 2 * value.temporary)
     if kind is None:
         return None
     if not QUEUE <= kind <= TEMPORARY_TOPIC:
         raise DecodeError(0, f"no destination has the type {kind}")
-    name = reader.text() or ""
+    name = wire.text(None if value is None else value.name) or ""
     return Destination(kind in (TOPIC, TEMPORARY_TOPIC), name, kind >= TEMPORARY_QUEUE)
 
 
-def _transaction(reader: _Reader) -> Transaction | None:
-    kind = reader.object_type()
+def _transaction(wire: Wire, value: Any = None) -> Transaction | None:
+    is_local = isinstance(value, LocalTransaction)
+    kind = wire.object_type(None if value is None else LOCAL_TRANSACTION if is_local else XA_TRANSACTION)
     if kind is None:
         return None
     if kind == LOCAL_TRANSACTION:
-        value = reader.i64()
-        return LocalTransaction(_named(reader, CONNECTION_ID) or "", value)
+        number = wire.i64(value and value.value)
+        return LocalTransaction(_named(wire, CONNECTION_ID, value and value.connection) or "", number)
     if kind == XA_TRANSACTION:
-        return XaTransaction(reader.i32(), reader.binary() or b"", reader.binary() or b"")
+        given = value or (None, None, None)
+        return XaTransaction(wire.i32(given[0]), wire.binary(given[1]) or b"", wire.binary(given[2]) or b"")
     raise DecodeError(0, f"no transaction has the type {kind}")
 
 
-def _named(reader: _Reader, expected: int) -> str | None:
+def _is_there(wire: Wire, expected: int, what: str, value: Any) -> bool:
+    """Whether an object is; it can be of one type only."""
+    kind = wire.object_type(None if value is None else expected)
+    if kind not in (None, expected):
+        raise DecodeError(0, f"type {kind} where {what} is expected")
+    return kind is not None
+
+
+def _named(wire: Wire, expected: int, value: Any = None) -> str | None:
     """The id of a connection or broker, which is its name."""
-    kind = reader.object_type()
-    if kind is None:
+    return wire.text(value) if _is_there(wire, expected, str(expected), value) else None
+
+
+def _producer(wire: Wire, value: Any = None) -> str | None:
+    """`CONNECTION:SESSION:PRODUCER`."""
+    if not _is_there(wire, PRODUCER_ID, "the id of a producer", value):
         return None
-    if kind != expected:
-        raise DecodeError(0, f"type {kind} where {expected} is expected")
-    return reader.text()
+    given: Any = (None, None, None) if value is None else value.rsplit(":", 2)
+    connection = wire.text(given[0])
+    number, session = wire.i64(given[2] and int(given[2])), wire.i64(given[1] and int(given[1]))
+    return f"{connection}:{session}:{number}"
 
 
-def _producer(reader: _Reader) -> str | None:
-    kind = reader.object_type()
-    if kind is None:
-        return None
-    if kind != PRODUCER_ID:
-        raise DecodeError(0, f"type {kind} where the id of a producer is expected")
-    connection, value, session = reader.text(), reader.i64(), reader.i64()
-    return f"{connection}:{session}:{value}"
-
-
-def _message_id(reader: _Reader) -> str:
-    kind = reader.object_type()
-    if kind is None:
+def _message_id(wire: Wire, value: Any = None) -> str:
+    if not _is_there(wire, MESSAGE_ID, "the id of a message", value):
         return ""
-    if kind != MESSAGE_ID:
-        raise DecodeError(0, f"type {kind} where the id of a message is expected")
-    foreign = reader.text() if _has_text(reader) else None
-    producer, sequence = _producer(reader), reader.i64()
-    reader.i64()
+    foreign = wire.text() if _has_text(wire) else None
+    given = producer_and_sequence(value) if value is not None else (None, None)
+    producer, sequence = _producer(wire, given[0]), wire.i64(given[1])
+    wire.i64(getattr(value, "number", 0))
     if foreign is not None:
         return foreign if foreign.startswith("ID:") else f"ID:{foreign}"
     return f"{producer}:{sequence}"
 
 
-def _has_text(reader: _Reader) -> bool:
+def producer_and_sequence(identity: str) -> tuple[str, int]:
+    """The producer's id, and its number of the message. What is no id of ActiveMQ 5 is a connection's."""
+    parts = identity.rsplit(":", 3)
+    try:
+        _, _, _, sequence = parts[0], *map(int, parts[1:])
+    except ValueError:
+        return f"{identity}:1:1", 1
+    return ":".join(parts[:3]), sequence
+
+
+def _has_text(wire: Wire) -> bool:
     """Whether an id begins with a text, as it does from version 10 of OpenWire on: null, or the id that a
     client of another protocol gave. Nothing in a journal says its version. What begins with a producer has a
     1 and the producer's type, which a text could have only if it were over 31 kB long.
     """
-    return isinstance(reader, Loose) and bytes(reader.data[reader.at : reader.at + 2]) != _PRODUCER_PRESENT
+    return isinstance(wire, Loose) and bytes(wire.data[wire.at : wire.at + 2]) != _PRODUCER_PRESENT
 
 
-def _skip_consumer(reader: _Reader) -> None:
+def _consumer(wire: Wire, value: Any = None) -> None:
     """A consumer's id, of which nothing is asked."""
-    kind = reader.object_type()
-    if kind is None:
-        return
-    if kind != CONSUMER_ID:
-        raise DecodeError(0, f"type {kind} where the id of a consumer is expected")
-    reader.text()
-    reader.i64()
-    reader.i64()
+    if _is_there(wire, CONSUMER_ID, "the id of a consumer", value):
+        wire.text()
+        wire.i64()
+        wire.i64()
 
 
-def _brokers(reader: _Reader) -> list[str]:
-    if not reader.boolean():
+def _brokers(wire: Wire, value: Any = None) -> list[str]:
+    if not wire.boolean(value):
         return []
-    return [_named(reader, BROKER_ID) or "" for _ in range(max(reader.i16(), 0))]
+    count = max(wire.i16(value and len(value)), 0)
+    return [_named(wire, BROKER_ID, value and value[at]) or "" for at in range(count)]
 
 
-def _message(reader: _Reader, kind: Kind) -> OpenWireMessage:
-    command_id = reader.i32()
-    reader.boolean()  # whether a response was asked for
-    producer, destination, transaction = _producer(reader), _destination(reader), _transaction(reader)
-    original, identity = _destination(reader), _message_id(reader)
-    _transaction(reader)
-    group, group_sequence, correlation_id = reader.text(), reader.i32(), reader.text()
-    persistent, expiration_ms, priority = reader.boolean(), reader.i64(), reader.i8()
-    reply_to, timestamp_ms, jms_type = _destination(reader), reader.i64(), reader.text()
-    content, properties = reader.binary(), reader.binary()
-    if reader.object_type() is not None:
+def _no_object(wire: Wire, value: Any = None) -> None:
+    if wire.object_type() is not None:
         raise DecodeError(0, "a message holds another command")
-    _skip_consumer(reader)
-    compressed, redeliveries, broker_path = reader.boolean(), reader.i32(), _brokers(reader)
-    arrival_ms, user = reader.i64(), reader.text()
-    reader.boolean()  # whether it came through an old bridge
-    droppable, cluster, broker_in_ms = reader.boolean(), _brokers(reader), reader.i64()
-    reader.i64()  # when it left a broker
-    blob_url = _blob_url(reader) if kind is Kind.BLOB else None
-    return OpenWireMessage(
-        kind=kind,
-        command_id=command_id,
-        producer=producer,
-        destination=destination,
-        transaction=transaction,
-        original_destination=original,
-        id=identity,
-        group=group,
-        group_sequence=group_sequence,
-        correlation_id=correlation_id,
-        persistent=persistent,
-        expiration_ms=expiration_ms,
-        priority=priority,
-        reply_to=reply_to,
-        timestamp_ms=timestamp_ms,
-        jms_type=jms_type,
-        content=content,
-        properties=properties,
-        compressed=compressed,
-        redeliveries=redeliveries,
-        broker_path=broker_path,
-        arrival_ms=arrival_ms,
-        user=user,
-        droppable=droppable,
-        cluster=cluster,
-        broker_in_ms=broker_in_ms,
-        blob_url=blob_url,
-    )
 
 
-def _blob_url(reader: _Reader) -> str | None:
-    """The last field but two. From version 10 of OpenWire a boolean lies before it; a journal does not say
-    which version it has.
-    """
-    if not isinstance(reader, Loose):
-        return reader.text()
-    for skipped in (0, 1):
-        trial = Loose(reader.data, reader.at + skipped)
-        try:
-            url, _, _ = trial.text(), trial.text(), trial.boolean()
-        except DecodeError:
-            continue
-        if not trial.more():
-            return url
-    return None
+def _ack_command(wire: Wire, value: Any = None) -> None:
+    if wire.object_type(MESSAGE_ACK) != MESSAGE_ACK:
+        raise DecodeError(0, "an acknowledgement without its command")
 
 
-def _subscription(reader: _Reader) -> Subscription:
-    client, destination = reader.text() or "", _destination(reader)
-    selector, name = reader.text(), reader.text() or ""
-    subscribed = _destination(reader) if reader.more() else None
-    return Subscription(client, destination, selector, name, subscribed)
+def _name(wire: Wire, value: Any = None) -> str:
+    return wire.text(value) or ""
+
+
+def _added(wire: Wire, value: Any = None) -> Destination | None:
+    """A field that older versions end before."""
+    return _destination(wire, value) if wire.more() else None
+
+
+# -- commands: their fields in the order in which they are encoded -------------------------------------------
+
+_Flag: TypeAlias = Annotated[bool, lambda wire, value: wire.boolean(value)]
+_Int8: TypeAlias = Annotated[int, lambda wire, value: wire.i8(value)]
+_Int: TypeAlias = Annotated[int, lambda wire, value: wire.i32(value)]
+_Long: TypeAlias = Annotated[int, lambda wire, value: wire.i64(value)]
+_Text: TypeAlias = Annotated[str | None, lambda wire, value: wire.text(value)]
+_Name: TypeAlias = Annotated[str, _name]
+_Binary: TypeAlias = Annotated[bytes | None, lambda wire, value: wire.binary(value)]
+_Destination: TypeAlias = Annotated[Destination | None, _destination]
+_Transaction: TypeAlias = Annotated[Transaction | None, _transaction]
+_Producer: TypeAlias = Annotated[str | None, _producer]
+_MessageId: TypeAlias = Annotated[str, _message_id]
+_Consumer: TypeAlias = Annotated[None, _consumer]
+_Brokers: TypeAlias = Annotated[list[str], _brokers]
+_NoObject: TypeAlias = Annotated[None, _no_object]
+
+
+class MessageHead(NamedTuple):
+    """What replaying asks of a message: what it begins with."""
+
+    command_id: _Int
+    wants_response: _Flag
+    producer: _Producer
+    destination: _Destination
+    transaction: _Transaction
+    original_destination: _Destination
+    id: _MessageId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenWireMessage:
+    """All of a message; bodies and properties as they are encoded."""
+
+    kind: Kind
+    command_id: _Int
+    wants_response: _Flag = True
+    producer: _Producer
+    destination: _Destination
+    transaction: _Transaction = None
+    original_destination: _Destination = None
+    id: _MessageId
+    original_transaction: _Transaction = None
+    group: _Text
+    group_sequence: _Int
+    correlation_id: _Text
+    persistent: _Flag = True
+    expiration_ms: _Long
+    priority: _Int8
+    reply_to: _Destination
+    timestamp_ms: _Long
+    jms_type: _Text
+    content: _Binary
+    properties: _Binary
+    structure: _NoObject = None
+    consumer: _Consumer = None
+    compressed: _Flag = False
+    redeliveries: _Int
+    broker_path: _Brokers
+    arrival_ms: _Long
+    user: _Text
+    came_by_old_bridge: _Flag = False
+    droppable: _Flag
+    cluster: _Brokers
+    broker_in_ms: _Long
+    broker_out_ms: _Long = 0
+    blob_url: str | None = None
+    """Where the body of a blob message lies."""
+
+
+class TopicAck(NamedTuple):
+    destination: _Destination
+    message_id: _MessageId
+    number: _Long
+    name: _Name
+    client: _Name
+    transaction: _Transaction = None
+
+
+class QueueAck(NamedTuple):
+    """An acknowledgement, and within it the client's command for it."""
+
+    destination: _Destination
+    command: Annotated[None, _ack_command]
+    command_id: _Int
+    wants_response: _Flag
+    acknowledged_in: _Destination
+    transaction: _Transaction
+    consumer: _Consumer
+    kind: _Int8
+    first_id: _MessageId
+    message_id: _MessageId
+
+
+class Outcome(NamedTuple):
+    """The command of a transaction: 1 prepare, 2 commit, 3 rollback (XA), 4 commit, 5 rollback (local)."""
+
+    transaction: _Transaction
+    kind: _Int8
+    was_prepared: _Flag = False
+
+
+class Subscription(NamedTuple):
+    client: _Name
+    destination: _Destination
+    selector: _Text
+    name: _Name
+    subscribed: Annotated[Destination | None, _added]
+    """What was asked for: another one than `destination` if it has wildcards."""
+
+
+C = TypeVar("C")
+_CODES: Final[dict[type, int]] = {
+    TopicAck: TOPIC_ACK, QueueAck: QUEUE_ACK, Outcome: TRANSACTION, Subscription: SUBSCRIPTION,
+}  # fmt: skip
+
+
+@cache
+def _fields(command: type) -> tuple[tuple[str, Callable[[Wire, Any], Any]], ...]:
+    """Names, and what takes or puts each."""
+    hints = get_type_hints(command, include_extras=True).items()
+    return tuple((name, hint.__metadata__[0]) for name, hint in hints if hasattr(hint, "__metadata__"))
+
+
+def _taken(wire: Wire, command: type[C], **given: Any) -> C:
+    return command(**{name: codec(wire, None) for name, codec in _fields(command)}, **given)
+
+
+# -- reading -------------------------------------------------------------------------------------------------
 
 
 def message_kind(payload: bytes | memoryview) -> Kind:
@@ -458,93 +535,98 @@ def message_kind(payload: bytes | memoryview) -> Kind:
         raise DecodeError(0, "the command is no message") from None
 
 
-def decode_message(payload: bytes | memoryview) -> OpenWireMessage:
-    """A message in loose encoding, from its type on, without the length before it. What newer versions
-    add behind the fields of version 3 is not looked at. Raises `DecodeError`.
+def decode_message(payload: bytes | memoryview, encoding: type[Loose | Tight] = Loose) -> OpenWireMessage:
+    """A message from its type on, without the length before it. What newer versions add behind the fields of
+    version 3 is not looked at. Raises `DecodeError`.
     """
-    return _message(Loose(payload, 1), message_kind(payload))
+    kind, wire = message_kind(payload), encoding(payload, 1)
+    found = _taken(wire, OpenWireMessage, kind=kind)
+    return replace(found, blob_url=_blob_url(wire)) if kind is Kind.BLOB else found
 
 
-def decode_tight_message(payload: bytes) -> OpenWireMessage:
-    """The same in tight encoding."""
-    reader = Tight(payload, 1)
-    reader.start()
-    return _message(reader, message_kind(payload))
+def _blob_url(wire: Loose | Tight) -> str | None:
+    """The last field but two. From version 10 of OpenWire a boolean lies before it; a journal does not say
+    which version it has.
+    """
+    if not isinstance(wire, Loose):
+        return wire.text()
+    for skipped in (0, 1):
+        trial = Loose(wire.data, wire.at + skipped)
+        try:
+            url, _, _ = trial.text(), trial.text(), trial.boolean()
+        except DecodeError:
+            continue
+        if not trial.more():
+            return url
+    return None
 
 
-def decode_subscription(payload: bytes | memoryview, *, tight: bool = False) -> Subscription:
-    """A durable subscription, from its type on. Raises `DecodeError`."""
-    if not len(payload) or payload[0] != SUBSCRIPTION:
-        raise DecodeError(0, "the command is no durable subscription")
-    if not tight:
-        return _subscription(Loose(payload, 1))
-    reader = Tight(payload, 1)
-    reader.start()
-    return _subscription(reader)
+def decode(payload: bytes | memoryview, command: type[C], encoding: type[Loose | Tight] = Loose) -> C:
+    """A command that is no message, from its type on. Raises `DecodeError`."""
+    if not len(payload) or payload[0] != _CODES[command]:
+        raise DecodeError(0, f"the command is no {command.__name__}")
+    return _taken(encoding(payload, 1), command)
+
+
+def message_head(payload: bytes | memoryview) -> MessageHead:
+    """Of a message in loose encoding. Raises `DecodeError`."""
+    return _taken(Loose(payload, 1), MessageHead)
 
 
 def decode_tight_destination(payload: bytes) -> Destination:
     """A destination as a command of its own."""
-    reader = Tight(payload, 1)
-    reader.start()
     kind = payload[0]
-    return Destination(kind in (TOPIC, TEMPORARY_TOPIC), reader.text() or "", kind >= TEMPORARY_QUEUE)
+    name = Tight(payload, 1).text() or ""
+    return Destination(kind in (TOPIC, TEMPORARY_TOPIC), name, kind >= TEMPORARY_QUEUE)
 
 
-def decode_transaction_id(payload: bytes | memoryview) -> Transaction:
-    """The id of a transaction as a command of its own, in loose encoding."""
-    found = transaction_in(b"\1" + bytes(payload))
-    assert found is not None  # it is marked as present
-    return found
+# What replaying asks again and again: few destinations and producers send everything, and what a transaction
+# did lies together.
 
 
+@lru_cache(CACHED)
 def destination_in(encoded: bytes) -> Destination | None:
     """A field of a command in loose encoding, from the mark of presence on. Raises `DecodeError`."""
     return _destination(Loose(encoded))
 
 
+@lru_cache(CACHED)
 def transaction_in(encoded: bytes) -> Transaction | None:
     """The same."""
     return _transaction(Loose(encoded))
 
 
+@lru_cache(CACHED)
 def producer_in(encoded: bytes) -> str | None:
     """The same."""
     return _producer(Loose(encoded))
 
 
-def message_head(payload: bytes | memoryview) -> MessageHead:
-    """What replaying asks of a message in loose encoding. Raises `DecodeError`."""
-    reader = Loose(payload, 6)
-    _producer(reader)
-    destination, transaction = _destination(reader), _transaction(reader)
-    _destination(reader)
-    return MessageHead(_message_id(reader), destination, transaction)
+# -- writing -------------------------------------------------------------------------------------------------
 
 
-def decode_topic_ack(payload: bytes | memoryview) -> TopicAck:
-    reader = Loose(payload, 1)
-    destination, identity = _destination(reader), _message_id(reader)
-    reader.i64()
-    name, client = reader.text() or "", reader.text() or ""
-    return TopicAck(destination, identity, name, client, _transaction(reader))
+def encode(command: OpenWireMessage | TopicAck | QueueAck | Outcome | Subscription) -> bytes:
+    """A command from its type on, in loose encoding. Raises `DecodeError` where a text of it is too long."""
+    wire = _Written()
+    wire.i8(command.kind if isinstance(command, OpenWireMessage) else _CODES[type(command)])
+    for name, codec in _fields(type(command)):
+        codec(wire, getattr(command, name))
+    return b"".join(wire.pieces)
 
 
-def decode_queue_ack(payload: bytes | memoryview) -> QueueAck:
-    reader = Loose(payload, 1)
-    destination = _destination(reader)
-    if reader.object_type() != MESSAGE_ACK:
-        raise DecodeError(reader.at, "an acknowledgement without its command")
-    reader.i32()
-    reader.boolean()
-    _destination(reader)
-    transaction = _transaction(reader)
-    _skip_consumer(reader)
-    reader.i8()
-    _message_id(reader)
-    return QueueAck(destination, _message_id(reader), transaction)
+def queue_ack(to: Destination, identity: Identity, transaction: Transaction | None = None) -> bytes:
+    """Of one message."""
+    ids = identity, identity
+    ack = QueueAck(to, None, 0, False, to, transaction, None, _DEFAULT_ACK, *ids)
+    return encode(ack) + _I32.pack(1)
 
 
-def decode_outcome(payload: bytes | memoryview) -> Outcome:
-    reader = Loose(payload, 1)
-    return Outcome(_transaction(reader), reader.i8(), reader.boolean())
+def topic_ack(
+    to: Destination, identity: Identity, client: str, name: str, transaction: Transaction | None = None
+) -> bytes:
+    return encode(TopicAck(to, identity, identity.number, name, client, transaction))
+
+
+def trace(said: str, length: int) -> bytes:
+    """A note that nobody acts on, of so many bytes."""
+    return bytes((TRACE, 1)) + utf(said[: length - 4].ljust(length - 4))

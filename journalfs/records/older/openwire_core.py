@@ -43,7 +43,7 @@ CORE_TYPES: Final = {
 
 _NULL, _BOOLEAN, _BYTE, _CHAR, _SHORT, _INT, _LONG, _DOUBLE, _FLOAT = range(9)
 _STRING, _BYTES, _MAP, _LIST, _BIG_STRING = range(9, 14)
-_NUMBERS: Final = {
+NUMBERS: Final = {
     _BYTE: (Code.BYTE, struct.Struct(">b")),
     _SHORT: (Code.SHORT, struct.Struct(">h")),
     _INT: (Code.INT, struct.Struct(">i")),
@@ -198,7 +198,7 @@ def _value(reader: Loose, depth: int) -> tuple[Code, PropertyValue]:
     kind = reader.i8()
     if kind == _STRING:
         return Code.STRING, modified_utf8(reader.sized_utf())
-    number = _NUMBERS.get(kind)
+    number = NUMBERS.get(kind)
     if number is not None:
         code, form = number
         return code, form.unpack(reader.take(form.size))[0]

@@ -26,7 +26,7 @@ from journalfs.config.older import AMQ, ARTEMIS_1, HORNETQ, KAHADB
 from journalfs.damage import Damage, name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.scan import scan_journal
-from journalfs.errors import JournalfsError, OlderStore, SystemFailure, UnknownVersion
+from journalfs.errors import JournalfsError, OlderStore, UnknownVersion, failing
 from journalfs.format.journal_file import READABLE_VERSIONS
 from journalfs.format.record_types import RecordKind
 from journalfs.records.files.directory import read_directory, written_rid
@@ -133,10 +133,8 @@ def source_of(found: OlderStore, *, paging: Path | None = None, large: Path | No
     """A foreign store, of which all is reached as its owner from now on. `paging`, `large`: where its
     configuration says; None: where such a broker has them. Raises `SystemFailure`.
     """
-    try:
+    with failing("read the store", found.root, found=True):
         return _entered(found, paging, large)
-    except OSError as error:
-        raise SystemFailure.from_os(error, error.filename or found.root, doing="read the store") from error
 
 
 def _entered(found: OlderStore, paging: Path | None, large: Path | None) -> Source:
@@ -185,14 +183,11 @@ def derive(found: OlderStore, base: Path | None = None, *, quiet: bool = False) 
 def deriving(name: str, base: Path | None) -> Iterator[Path]:
     """The folder of what is derived from a source; one process at a time has it. Raises `SystemFailure`."""
     folder = (base or derived_base()) / hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
-    try:
+    with failing(f"derive a store from {name}", folder, found=True):
         folder = door.resolved(folder.parent) / folder.name
         door.own_folder(folder)
         with _alone(folder / "lock"):
             yield folder
-    except OSError as error:
-        doing = f"derive a store from {name}"
-        raise SystemFailure.from_os(error, error.filename or folder, doing=doing) from error
 
 
 def derived_base() -> Path:

@@ -50,7 +50,7 @@ from journalfs.records.older.hornetq_log import (
     of_first_version,
     open_writer,
 )
-from journalfs.records.older.openwire import Destination
+from journalfs.records.older.openwire import Destination, Identity
 from journalfs.records.older.reading import (
     Source,
     adapter_for,
@@ -116,7 +116,7 @@ class OwnedAmq:
         def told(
             message_id: int, destination: Destination, identity: str, place: Place, queues: list[QueueId]
         ) -> None:
-            held = Held(destination, out.Identity(identity, 0), self._data.whole(place))
+            held = Held(destination, Identity(identity), self._data.whole(place))
             for queue in queues:
                 known.hold(message_id, queue, held)
 
