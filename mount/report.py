@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -18,6 +18,8 @@ from journalfs_mount.limits import REFUSALS_MAX
 from journalfs_mount.shares import Shares
 
 REPORT_NAME: Final = "mount.json"
+
+Status: TypeAlias = Callable[[], Awaitable[Mapping[str, object]]]
 
 
 class MountReport:
@@ -101,6 +103,22 @@ class RenderedFile:
 
     def open(self) -> TextSource:
         return TextSource(self._render())
+
+
+class MeasuredText(RenderedFile):
+    """A small file whose text is measured on the disk whenever somebody asks."""
+
+    def __init__(self, status: Status, mtime_ns: Callable[[], int]) -> None:
+        super().__init__(lambda: self._text, mtime_ns)
+        self._status = status
+        self._text = b""
+
+    async def prepare(self) -> None:
+        self._text = json_text(await self._status())
+
+    @property
+    def prepared_bytes(self) -> int:
+        return len(self._text)
 
 
 class TextSource:

@@ -6,14 +6,18 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from journalfs.backup import Backups
+from journalfs.backup.backups import verify as problems_of
 from journalfs.cli import common
-
-if TYPE_CHECKING:
-    from journalfs.backup import Backups
+from journalfs.cli.mounts import mount_of_store
+from journalfs.config.layout import locate_store
+from journalfs.errors import EXIT_DAMAGED
+from journalfs.exchange.targets import mounted_store
+from journalfs.store.locks import lock_holder
 
 _DEST = click.argument("dest", metavar="DEST", type=common.GivenPlace())
 _NAME = click.option("--name", metavar="NAME", help="Which backup; the newest if none is named.")
@@ -73,9 +77,6 @@ def list_(*, dest: str, as_json: bool) -> None:
 @common.json_option
 def verify(*, dest: str, name: str | None, everything: bool, as_json: bool) -> None:
     """Read a backup against its checksums. Ends with 5 if something of it cannot be restored."""
-    from journalfs.backup.backups import verify as problems_of  # noqa: PLC0415
-    from journalfs.errors import EXIT_DAMAGED  # noqa: PLC0415
-
     with _backups(dest, "verify") as backups:
         names = backups.names() if everything else [name or backups.manifest().name]
         problems = list(problems_of(backups, names))
@@ -112,11 +113,6 @@ def restore(*, dest: str, destination: Path, name: str | None, as_json: bool) ->
 
 def _mounted(given: Path) -> tuple[Path, Path | None]:
     """Where the store is mounted that somebody gave, and its own path; or that path alone."""
-    from journalfs.cli.mounts import mount_of_store  # noqa: PLC0415
-    from journalfs.config.layout import locate_store  # noqa: PLC0415
-    from journalfs.exchange.targets import mounted_store  # noqa: PLC0415
-    from journalfs.store.locks import lock_holder  # noqa: PLC0415
-
     store = mounted_store(given)
     if store is not None:
         return given, store
@@ -131,8 +127,6 @@ def _mounted(given: Path) -> tuple[Path, Path | None]:
 @contextmanager
 def _backups(dest: str, doing: str | None = None) -> Iterator[Backups]:
     """With a bar for people, if `doing` says that it takes long."""
-    from journalfs.backup import Backups  # noqa: PLC0415 - takes longer than the help text
-
     with common.advancing(doing) as advance:
         yield Backups.at(dest, advance)
 

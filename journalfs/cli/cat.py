@@ -10,7 +10,7 @@ import click
 
 from journalfs.cli import common
 from journalfs.errors import JournalfsError
-from journalfs.windows import WINDOW_BYTES
+from journalfs.windows import WINDOW_BYTES, whole_lines
 
 if TYPE_CHECKING:
     from journalfs.api import ByteSource, View
@@ -63,8 +63,5 @@ def _write_accepted(source: ByteSource, selector: Selector) -> None:
     from journalfs.message.envelope import envelope_decoder  # noqa: PLC0415
 
     decode, accepts, out = envelope_decoder(selector.keys), selector.accepts, sys.stdout.buffer
-    try:
-        for lines in common.whole_lines(source):
-            out.write(b"".join([line for line in lines if accepts(decode(line))]))
-    finally:
-        source.close()
+    for lines in whole_lines(source):
+        out.write(b"".join([line for line in lines.splitlines(keepends=True) if accepts(decode(line))]))

@@ -11,6 +11,9 @@ import click
 
 from journalfs.cli import common
 from journalfs.errors import EXIT_DAMAGED
+from journalfs.inspect.deep import checked
+from journalfs.inspect.findings import advice_of
+from journalfs.store.write.opening import open_alone
 
 Facts: TypeAlias = Mapping[str, object]
 """Of one damage, by what `--json` calls it."""
@@ -35,9 +38,6 @@ def check(*, store: Path, older: common.Older, deep: bool, set_aside: bool, as_j
 
     --set-aside takes the store for writing, as a mount does, and moves such bodies to journalfs/orphans.
     """
-    from journalfs.inspect.deep import checked  # noqa: PLC0415 - takes longer than the help text
-    from journalfs.inspect.findings import advice_of  # noqa: PLC0415 - as above
-
     if set_aside:
         _set_aside(store)
     with common.opened(store, anew=True, older=older) as found:
@@ -77,8 +77,6 @@ def _summary(
 
 def _set_aside(path: Path) -> None:
     """Opening a store for writing does it; each body is an event, which is logged."""
-    from journalfs.store.write.opening import open_alone  # noqa: PLC0415
-
     open_alone(path).close()
 
 

@@ -280,25 +280,6 @@ def files_below(
             yield name, child
 
 
-def whole_lines(source: ByteSource) -> Iterator[list[bytes]]:
-    """The lines of a file, with their ends, as many at a time as a window holds."""
-    pending: list[bytes] = []
-    for piece in windows(source):
-        first, newline, rest = bytes(piece).partition(b"\n")
-        pending.append(first)
-        if not newline:
-            continue
-        lines = [b"".join([*pending, newline])]  # no more than one copy: it may be very long
-        pending.clear()
-        whole, newline, last = rest.rpartition(b"\n")
-        if newline:
-            lines += [line + newline for line in whole.split(newline)]
-        yield lines
-        pending = [last] if last else []
-    if pending:
-        yield [b"".join(pending)]
-
-
 def write_all(source: ByteSource) -> None:
     """Copy an open file to standard output and close it."""
     try:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
+import trio
 
 from journalfs.cli.common import json_option, store_argument, write_json, write_table
-
-if TYPE_CHECKING:
-    from journalfs.store.write.compacting import Compacted
+from journalfs.records.files.kept_damage import discard_damage
+from journalfs.store.write.compacting import Compacted, compact_store, preview_store
+from journalfs.store.write.opening import open_alone
 
 
 @click.command(epilog="Example: journalfs compact --dry-run /var/lib/artemis/data")
@@ -51,12 +51,6 @@ def compact(*, store: Path, dry_run: bool, discard_damage: bool, shrink: bool, a
 
 
 def _compact(path: Path, discards: bool, shrinks: bool) -> list[Compacted]:
-    import trio  # noqa: PLC0415 - these take longer than the help text
-
-    from journalfs.records.files.kept_damage import discard_damage  # noqa: PLC0415
-    from journalfs.store.write.compacting import compact_store  # noqa: PLC0415
-    from journalfs.store.write.opening import open_alone  # noqa: PLC0415
-
     store = open_alone(path)
     try:
         done = trio.run(lambda: compact_store(store, shrinks=shrinks))
@@ -68,8 +62,6 @@ def _compact(path: Path, discards: bool, shrinks: bool) -> list[Compacted]:
 
 
 def _preview(path: Path, as_json: bool, shrinks: bool) -> None:
-    from journalfs.store.write.compacting import preview_store  # noqa: PLC0415
-
     found = preview_store(path, shrinks=shrinks)
     if as_json:
         write_json(found)

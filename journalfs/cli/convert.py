@@ -10,6 +10,8 @@ import click
 
 from journalfs.cli.common import GivenPath, json_option, say, store_argument, write_json
 from journalfs.config.older import AMQ, HORNETQ, KINDS
+from journalfs.convert import Carrying, Mode
+from journalfs.errors import EXIT_DAMAGED
 
 _FORMAT = click.option(
     "--format",
@@ -75,9 +77,6 @@ def _carry(
     *,
     to: str | None = None,
 ) -> None:
-    from journalfs.convert import Carrying, Mode  # noqa: PLC0415 - takes longer than the help text
-    from journalfs.errors import EXIT_DAMAGED  # noqa: PLC0415
-
     kind = None if store_format in (None, "artemis") else store_format
     work = Carrying(store, destination, Mode(mode), kind, to)
     if sys.stderr.isatty():

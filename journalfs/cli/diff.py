@@ -12,9 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
+import trio
 
+from journalfs.backup import Backups
 from journalfs.cli.common import GivenPlace, json_option, name_in_warnings, say, write_json
+from journalfs.config.database import kept_text
+from journalfs.config.layout import locate_store
 from journalfs.errors import EXIT_WRONG_CALL, JournalfsError, NoSuchName
+from journalfs.exchange.comparing import differences
+from journalfs.exchange.targets import mounted_store
+from journalfs.store import open_store
 
 if TYPE_CHECKING:
     from journalfs.store.reading import ReadingStore
@@ -37,8 +44,6 @@ def diff(*, first: str, second: str, as_json: bool) -> None:
     `moved` in another queue. Ends with 0 if all is equal, with 1 if not, and
     with 2 or more if they cannot be compared. Memory is what two open stores take.
     """
-    from journalfs.exchange.comparing import differences  # noqa: PLC0415 - takes longer than the help text
-
     counts: Counter[str] = Counter()
     try:
         with _compared(first) as one, _compared(second) as other:
@@ -61,11 +66,6 @@ def diff(*, first: str, second: str, as_json: bool) -> None:
 @contextmanager
 def _compared(given: str) -> Iterator[JournalStore]:
     """A store, or what is mounted at a path; a snapshot or a range of the history of either; or a backup."""
-    from journalfs.config.database import kept_text  # noqa: PLC0415 - as above
-    from journalfs.config.layout import locate_store  # noqa: PLC0415 - as above
-    from journalfs.exchange.targets import mounted_store  # noqa: PLC0415 - as above
-    from journalfs.store import open_store  # noqa: PLC0415
-
     name_in_warnings()
     with _restored(given) as restored:
         path = Path(kept_text(given)) if restored is None else restored
@@ -83,8 +83,6 @@ def _compared(given: str) -> Iterator[JournalStore]:
 
 
 def _moment(store: ReadingStore, what: str, name: str) -> JournalStore:
-    import trio  # noqa: PLC0415 - as above
-
     if what == "history":
         if not store.history:
             raise NoSuchName(f"{store.core.root}: it keeps no history: no `journal-retention-directory`")
@@ -98,8 +96,6 @@ def _moment(store: ReadingStore, what: str, name: str) -> JournalStore:
 @contextmanager
 def _restored(given: str) -> Iterator[Path | None]:
     """A backup as a store among temporary files, where `PLACE@NAME` or `PLACE` names one: its newest."""
-    from journalfs.backup import Backups  # noqa: PLC0415 - as above
-
     backups, name = Backups.found(given), None
     if backups is None or not backups.names():
         place, at, last = given.rpartition("@")

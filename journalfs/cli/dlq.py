@@ -11,9 +11,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import quote
 
 import click
+import msgspec
+import trio
 
+from journalfs.broker.consume.redriving import Redriving
+from journalfs.change.routing import Routing
 from journalfs.cli.common import SEPARATOR, find_queues, json_option, opened, say, store_argument, write_json
 from journalfs.errors import NoOrigin, SystemFailure, WrongCall
+from journalfs.exchange.targets import mounted_store
+from journalfs.selector import compile_selector
+from journalfs.store.write.opening import change_in, open_for_writing
+from journalfs.views.origins import takes_letters
+from journalfs_mount.names import encode_name
 
 if TYPE_CHECKING:
     from journalfs.api import QueuePath, Redriven
@@ -65,9 +74,6 @@ def redrive(*, store: Path, queue: str | None, selector: str | None, dry_run: bo
     Without ADDRESS::QUEUE: those of all queues of dead-letter and expiry addresses. What was noted on them is
     taken away and deliveries count anew. What has no origin any more stays, and is named.
     """
-    from journalfs.exchange.targets import mounted_store  # noqa: PLC0415 - takes longer than the help text
-    from journalfs.selector import compile_selector  # noqa: PLC0415
-
     if selector is not None:
         compile_selector(selector)
     mounted = mounted_store(store)
@@ -86,8 +92,6 @@ def redrive(*, store: Path, queue: str | None, selector: str | None, dry_run: bo
 
 
 def _queues(store: JournalStore, target: str | None) -> list[StoreQueue]:
-    from journalfs.views.origins import takes_letters  # noqa: PLC0415 - as above
-
     if target is not None:
         return cast("list[StoreQueue]", find_queues(store, target))
     found = [queue for queue in store.queues() if takes_letters(store.core, queue.model.address)]
@@ -117,11 +121,6 @@ def _outcome(queue: StoreQueue, redriven: Redriven) -> Outcome:
 
 
 def _planned(path: Path, target: str | None, selector: str | None) -> list[Outcome]:
-    import trio  # noqa: PLC0415 - as above
-
-    from journalfs.broker.consume.redriving import Redriving  # noqa: PLC0415
-    from journalfs.change.routing import Routing  # noqa: PLC0415
-
     async def plan(store: JournalStore) -> list[Outcome]:
         routing = Routing(store.core, lambda *_: False)
         redriving = Redriving(store.core, routing.concerns, _changes_nothing)
@@ -139,10 +138,6 @@ async def _changes_nothing(*_: object) -> int:
 
 
 def _in_store(path: Path, target: str | None, selector: str | None) -> list[Outcome]:
-    import trio  # noqa: PLC0415 - as above
-
-    from journalfs.store.write.opening import change_in, open_for_writing  # noqa: PLC0415
-
     async def redrive_all(store: WritingStore) -> list[Outcome]:
         outcomes: list[Outcome] = []
         for queue in _queues(store, target):
@@ -159,8 +154,6 @@ def _in_store(path: Path, target: str | None, selector: str | None) -> list[Outc
 
 def _in_mount(mount: Path, path: Path, target: str | None, selector: str | None) -> list[Outcome]:
     """By what a shell would do. What became of it is told by the mount's events."""
-    from journalfs_mount.names import encode_name  # noqa: PLC0415 - few redrive in a mount
-
     with opened(path, index=False) as store:
         paths = [_path(queue) for queue in _queues(cast("JournalStore", store), target)]
     outcomes = []
@@ -186,8 +179,6 @@ def _from_events(at: QueuePath, told: Sequence[Mapping[str, Any]]) -> Outcome:
 
 
 def _told(mount: Path) -> list[dict[str, Any]]:
-    import msgspec  # noqa: PLC0415 - as above
-
     lines = (mount / ".journalfs" / "events.jsonl").read_bytes().splitlines()
     events: list[dict[str, Any]] = [msgspec.json.decode(line) for line in lines if b"redriven" in line]
     return [one for one in events if one.get("event") == "redriven"]

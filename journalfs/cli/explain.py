@@ -10,6 +10,7 @@ import click
 
 from journalfs.cli.common import index_option, json_option, opened, store_argument, write_json
 from journalfs.errors import WrongCall
+from journalfs.live.explaining import as_text
 
 if TYPE_CHECKING:
     from journalfs.store.store import JournalStore
@@ -26,8 +27,6 @@ def explain(*, store: Path, file: str | None, as_json: bool, no_index: bool) -> 
     Live messages by queue with the age of the oldest, other live records, open transactions, deletes of what
     lies in earlier files; and whether compaction would free it. Nothing is changed.
     """
-    from journalfs.live.explaining import as_text  # noqa: PLC0415 - takes longer than the help text
-
     with opened(store, index=not no_index) as found:
         facts = cast("JournalStore", found).explanations.facts()
         if file is not None:

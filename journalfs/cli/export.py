@@ -13,7 +13,13 @@ import click
 
 from journalfs.cli.common import GivenPath, Older, name_in_warnings, say, store_argument
 from journalfs.config.older import KINDS
-from journalfs.errors import EXIT_DAMAGED, WrongCall, failing
+from journalfs.errors import EXIT_DAMAGED, OlderStore, WrongCall, failing
+from journalfs.exchange.encoded_lines import write_encoded
+from journalfs.exchange.exporting import export_store, written_behind
+from journalfs.exchange.journals import Told, journal_directory
+from journalfs.exchange.targets import mounted_store
+from journalfs.given import replacing
+from journalfs.store import open_store
 
 FORMATS = ("lines", "xml", "jsonl", "parquet")
 
@@ -46,8 +52,6 @@ def export(
     data encode` writes them; xml is what `artemis data exp` writes; jsonl is a message a line, as in the
     mount; parquet is a table, a message a row. Unreadable messages are named, and the command ends with 5.
     """
-    from journalfs.exchange.targets import mounted_store  # noqa: PLC0415 - takes longer than the help text
-
     source = mounted_store(store) or store
     name_in_warnings()
     with _opened_out(out, overwrite=overwrite) as file:
@@ -63,10 +67,6 @@ def export(
 
 def _write_lines(path: Path, extension: str | None, file: BinaryIO, *, direct: bool) -> int:
     """How many places could not be read."""
-    from journalfs.errors import OlderStore  # noqa: PLC0415 - as above
-    from journalfs.exchange.encoded_lines import write_encoded  # noqa: PLC0415
-    from journalfs.exchange.journals import Told, journal_directory  # noqa: PLC0415
-
     try:
         journal = Path(os.path.realpath(path)) if direct else journal_directory(path)
     except OlderStore as older:
@@ -80,10 +80,6 @@ def _write_lines(path: Path, extension: str | None, file: BinaryIO, *, direct: b
 
 def _write(path: Path, older: Older, file_format: str, file: BinaryIO) -> int:
     """How many messages are not whole in the file."""
-    from journalfs.exchange.exporting import export_store  # noqa: PLC0415 - as above
-    from journalfs.exchange.journals import Told  # noqa: PLC0415
-    from journalfs.store import open_store  # noqa: PLC0415
-
     store = open_store(path, kind=older.kind, derived=older.derived)
     try:
         total = sum(queue.message_count for queue in store.queues())
@@ -102,9 +98,6 @@ def _tell(text: str) -> None:
 @contextmanager
 def _opened_out(out: Path | None, *, overwrite: bool) -> Iterator[BinaryIO]:
     """The file to write. One that failed half way is not left behind."""
-    from journalfs.exchange.exporting import written_behind  # noqa: PLC0415 - takes longer than the help text
-    from journalfs.given import replacing  # noqa: PLC0415 - as above
-
     if out is None or str(out) == "-":
         with written_behind(sys.stdout.buffer) as behind:
             yield behind

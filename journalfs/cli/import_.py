@@ -6,10 +6,14 @@ from functools import partial
 from pathlib import Path
 
 import click
+import trio
 
 from journalfs.cli.common import GivenPath, name_in_warnings, say, store_argument
 from journalfs.cli.export import FORMATS, progress
+from journalfs.config.sizes import parse_size_bytes
 from journalfs.errors import DecodeError, SystemFailure, WrongCall
+from journalfs.exchange import importing
+from journalfs.exchange.encoded_lines import read_encoded
 
 SUFFIXES = {".xml": "xml", ".parquet": "parquet", ".jsonl": "jsonl", ".json": "jsonl"}
 
@@ -47,9 +51,6 @@ def import_file(
 
 
 def _import_lines(file: Path, directory: Path, prefix: str, extension: str, file_size: str) -> None:
-    from journalfs.config.sizes import parse_size_bytes  # noqa: PLC0415 - takes longer than the help text
-    from journalfs.exchange.encoded_lines import read_encoded  # noqa: PLC0415
-
     size = parse_size_bytes(file_size)
     with file.open("rb") as lines:
         problems = read_encoded(lines, directory, prefix=prefix, extension=extension, file_bytes=size)
@@ -59,10 +60,6 @@ def _import_lines(file: Path, directory: Path, prefix: str, extension: str, file
 
 
 def _import_messages(file: Path, store: Path, chosen: str) -> None:
-    import trio  # noqa: PLC0415 - as above
-
-    from journalfs.exchange import importing  # noqa: PLC0415
-
     with progress("importing", file.stat().st_size) as advance:
         done = trio.run(partial(importing.import_file, file, store, chosen, advance))
     say(f"{store}: {done.messages} messages in {done.queues} queues")

@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
+import msgspec
 
+from journalfs.advice import ADVICE
 from journalfs.cli.common import GivenPath, json_option, say, when, write_json
 from journalfs.errors import SystemFailure, WrongCall
+from journalfs.exchange.targets import mounted_store
+from journalfs_mount.mountpoint import FILESYSTEM_TYPE, mounts, resolved
 
 # Files of a mount that answer what they are asked.
 
@@ -22,8 +26,6 @@ def ask(file: Path, line: str, *, doing: str, else_why: str) -> dict[str, Any]:
     """What a file of a mount answers to a line. Raises SystemFailure with the reason that the mount has;
     WrongCall, where there is no such file, `else_why`.
     """
-    import msgspec  # noqa: PLC0415
-
     root = mount_of(file) or file
     if not file.exists():
         raise WrongCall(f"{root}: {else_why}")
@@ -43,8 +45,6 @@ def ask(file: Path, line: str, *, doing: str, else_why: str) -> dict[str, Any]:
 
 def mount_of(path: Path) -> Path | None:
     """The root of the journalfs mount that `path` lies in; None: it lies in none."""
-    from journalfs_mount.mountpoint import FILESYSTEM_TYPE, mounts, resolved  # noqa: PLC0415
-
     roots = {Path(one.path) for one in mounts() if one.filesystem == FILESYSTEM_TYPE}
     place = resolved(path)
     return next((root for root in (place, *place.parents) if root in roots), None)
@@ -68,8 +68,6 @@ def the_mount(path: Path | None) -> Path:
 
 def mount_roots() -> list[Path]:
     """Where journalfs is mounted."""
-    from journalfs_mount.mountpoint import FILESYSTEM_TYPE, mounts  # noqa: PLC0415
-
     return sorted({Path(one.path) for one in mounts() if one.filesystem == FILESYSTEM_TYPE})
 
 
@@ -77,9 +75,6 @@ def mount_of_store(root: Path) -> Path | None:
     """Where a store is mounted. Mounts of which the mount table says that they are of others are not asked:
     whoever asks one that hangs waits for it.
     """
-    from journalfs.exchange.targets import mounted_store  # noqa: PLC0415
-    from journalfs_mount.mountpoint import FILESYSTEM_TYPE, mounts  # noqa: PLC0415
-
     ours = [one for one in mounts() if one.filesystem == FILESYSTEM_TYPE]
     for one in ours:
         named = one.source.startswith("/")  # else by `-o fsname`, which may say anything
@@ -134,10 +129,6 @@ def why(*, mountpoint: Path | None, count: int, printed: str | None, as_json: bo
 
 def refusals(mount: Path) -> Iterator[Refusal]:
     """All that a mount remembers."""
-    import msgspec  # noqa: PLC0415
-
-    from journalfs.advice import ADVICE  # noqa: PLC0415
-
     for line in (mount / EVENTS).read_bytes().splitlines():
         event: dict[str, Any] = msgspec.json.decode(line)
         if event["event"] != "refused":

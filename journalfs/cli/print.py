@@ -8,9 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from journalfs.cli import common
 from journalfs.errors import EXIT_DAMAGED
+from journalfs.exchange.journals import Told
+from journalfs.exchange.printing.journal import Printed
+from journalfs.exchange.printing.store import write_store
+from journalfs.exchange.targets import mounted_store
+from journalfs.message.envelope import decode_envelope
+from journalfs.records.sources import locate_readable
+from journalfs.windows import whole_lines
 
 if TYPE_CHECKING:
     from journalfs.api import ByteSource
@@ -63,12 +71,6 @@ def print_records(
 
 
 def _write_text(path: Path, older: common.Older, sections: Collection[str], *, safe: bool) -> None:
-    from journalfs.exchange.journals import Told  # noqa: PLC0415 - takes longer than the help text
-    from journalfs.exchange.printing.journal import Printed  # noqa: PLC0415
-    from journalfs.exchange.printing.store import write_store  # noqa: PLC0415
-    from journalfs.exchange.targets import mounted_store  # noqa: PLC0415
-    from journalfs.records.sources import locate_readable  # noqa: PLC0415
-
     common.name_in_warnings()
     layout, _ = locate_readable(mounted_store(path) or path, kind=older.kind, derived=older.derived)
     out = sys.stdout.buffer
@@ -88,16 +90,10 @@ _SAFE_TEXTS = frozenset({"file", "kind", "userTypeName", "address", "queue", "pr
 
 
 def _write_safely(source: ByteSource) -> None:
-    import msgspec  # noqa: PLC0415
-
-    from journalfs.message.envelope import decode_envelope  # noqa: PLC0415
-
     out, encode = sys.stdout.buffer, msgspec.json.Encoder().encode
-    try:
-        for lines in common.whole_lines(source):
-            out.write(b"".join([encode(_structure(decode_envelope(line))) + b"\n" for line in lines]))
-    finally:
-        source.close()
+    for lines in whole_lines(source):
+        for line in lines.splitlines():
+            out.write(encode(_structure(decode_envelope(line))) + b"\n")
 
 
 def _structure(record: Mapping[str, object]) -> dict[str, object]:

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import click
+import trio
 
 from journalfs.cli.common import GivenPath, act_as_owner, name_in_warnings, named_queue
 from journalfs.cli.mounts import mount_of
 from journalfs.errors import WrongCall, failing
+from journalfs.store.write.opening import change
 
 if TYPE_CHECKING:
     from journalfs.store.write.store import WritingStore
@@ -78,10 +80,6 @@ def _write_all(out: IO[bytes], piece: bytes) -> None:
 
 
 def _put_into_store(path: Path, target: str, files: Sequence[str], kind: str) -> None:
-    import trio  # noqa: PLC0415 - takes longer than the help text
-
-    from journalfs.store.write.opening import change  # noqa: PLC0415
-
     address, queue = named_queue(target)
 
     async def put_all(store: WritingStore) -> None:

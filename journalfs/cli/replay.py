@@ -9,14 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 import click
+import trio
 
 from journalfs.cli.common import SEPARATOR, json_option, named_queue, say, store_argument, write_json
+from journalfs.cli.export import progress
 from journalfs.cli.mounts import ask
+from journalfs.clock import SystemClock
+from journalfs.config.layout import locate_store
 from journalfs.errors import WrongCall
+from journalfs.exchange.targets import mounted_store
+from journalfs.store.history import history_of
+from journalfs.store.replaying import Asked, Replayed, planned
+from journalfs.store.write.opening import change_in, open_for_writing
+from journalfs.times import range_between
 
 if TYPE_CHECKING:
     from journalfs.api import QueuePath
-    from journalfs.store.replaying import Asked, Replayed
     from journalfs.store.write.store import WritingStore
 
 
@@ -55,9 +63,6 @@ def replay(
     A replay that was killed goes on where it was when it is called again by the same options, and sends
     nothing twice. STORE may be where it is mounted.
     """
-    from journalfs.exchange.targets import mounted_store  # noqa: PLC0415 - takes longer than the help text
-    from journalfs.store.replaying import Asked  # noqa: PLC0415
-
     asked = Asked(begin, end, selector, sources, None if target is None else _target(target), name)
     mounted = mounted_store(store)
     if dry_run:
@@ -113,14 +118,6 @@ def _in_mount(mount: Path, asked: Asked, *, again: bool) -> dict[str, object]:
 
 
 def _planned(path: Path, asked: Asked) -> Replayed:
-    import trio  # noqa: PLC0415 - as above
-
-    from journalfs.clock import SystemClock  # noqa: PLC0415
-    from journalfs.config.layout import locate_store  # noqa: PLC0415
-    from journalfs.store.history import history_of  # noqa: PLC0415
-    from journalfs.store.replaying import planned  # noqa: PLC0415
-    from journalfs.times import range_between  # noqa: PLC0415
-
     history = history_of(locate_store(path), SystemClock())
     wanted = range_between(asked.begin, asked.end, history.clock.now_ms())
     try:
@@ -130,14 +127,6 @@ def _planned(path: Path, asked: Asked) -> Replayed:
 
 
 def _done(path: Path, asked: Asked, *, again: bool) -> Replayed:
-    import trio  # noqa: PLC0415 - as above
-
-    from journalfs.cli.export import progress  # noqa: PLC0415
-    from journalfs.clock import SystemClock  # noqa: PLC0415
-    from journalfs.config.layout import locate_store  # noqa: PLC0415
-    from journalfs.store.history import history_of  # noqa: PLC0415
-    from journalfs.store.write.opening import change_in, open_for_writing  # noqa: PLC0415
-
     async def run(store: WritingStore) -> Replayed:
         with progress("replaying", PERCENT) as advance:
             return await store.replay(asked, again=again, progress=_Shown(advance).tell)

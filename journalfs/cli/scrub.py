@@ -7,16 +7,20 @@ import os
 import platform
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
+from journalfs.backup import Backups
+from journalfs.backup.places import is_url
 from journalfs.cli import common
+from journalfs.config.database import kept_text
+from journalfs.config.layout import locate_store
+from journalfs.config.sizes import parse_size_bytes
 from journalfs.errors import EXIT_DAMAGED
-
-if TYPE_CHECKING:
-    from journalfs.inspect.scrub import Scrub
-    from journalfs.inspect.scrub_memory import Done
+from journalfs.exchange.targets import mounted_store
+from journalfs.inspect.scrub import Pace, Scrub
+from journalfs.inspect.scrub_memory import Done, Memory, memory_of
 
 _IOPRIO_SET: Final = {"x86_64": 251, "aarch64": 30}
 _WHO_PROCESS, _IDLE = 1, 3 << 13
@@ -26,8 +30,6 @@ class _Rate(click.ParamType[int]):
     name = "rate"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from journalfs.config.sizes import parse_size_bytes  # noqa: PLC0415 - takes longer than the help text
-
         text = str(value)
         try:
             found = parse_size_bytes(text.removesuffix("/s"))
@@ -50,10 +52,6 @@ def scrub(*, target: str, rate: int | None, state: Path | None, as_json: bool) -
     with what they were at the last scrub. Ends with 5 if something is damaged. Killed, it goes on where it
     was; the store stays as it is. It yields the disk to others.
     """
-    from journalfs.backup.places import is_url  # noqa: PLC0415 - takes longer than the help text
-    from journalfs.inspect.scrub import Pace, Scrub  # noqa: PLC0415 - as above
-    from journalfs.inspect.scrub_memory import Memory, memory_of  # noqa: PLC0415 - as above
-
     common.name_in_warnings()
     _yield_disk()
     shown = target if is_url(target) else os.path.abspath(target)
@@ -85,11 +83,6 @@ def scrub(*, target: str, rate: int | None, state: Path | None, as_json: bool) -
 
 
 def _scrubbed(scrub: Scrub, target: str) -> Done:
-    from journalfs.backup import Backups  # noqa: PLC0415 - takes longer than the help text
-    from journalfs.config.database import kept_text  # noqa: PLC0415 - as above
-    from journalfs.config.layout import locate_store  # noqa: PLC0415 - as above
-    from journalfs.exchange.targets import mounted_store  # noqa: PLC0415 - as above
-
     backups = Backups.found(target)
     if backups is not None:
         return scrub.backups(backups)

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import trio
 
 from journalfs.cli.common import EXIT_READER_LEFT, GivenPath, act_as_owner, name_in_warnings, named_queue
 from journalfs.cli.mounts import mount_of
 from journalfs.errors import EXIT_OK, WrongCall, failing
+from journalfs.store.write.opening import change
 
 if TYPE_CHECKING:
     from journalfs.api import QueuePath
@@ -98,10 +100,6 @@ def _line(descriptor: int) -> bytes:
 
 
 def _take_from_store(path: Path, queue: QueuePath, count: int | None, handle: Handle) -> int:
-    import trio  # noqa: PLC0415 - takes longer than the help text
-
-    from journalfs.store.write.opening import change  # noqa: PLC0415
-
     async def take_all(store: WritingStore) -> int:
         taken, ended = 0, EXIT_OK
         consumer = store.consumer(queue)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final, NamedTuple, cast
 
 from journalfs import door
-from journalfs.api import View
 from journalfs.broker.publish.envelope_message import read_envelope
 from journalfs.errors import BadEnvelope, DecodeError
 from journalfs.format.bindings import RoutingType
@@ -40,7 +39,7 @@ from journalfs.store import open_store
 from journalfs.store.store import JournalStore
 from journalfs.views.queues import StoreQueue
 from journalfs.views.transactions import StoredTransaction, prepared_transactions
-from journalfs.windows import windows
+from journalfs.windows import whole_lines
 
 # Durable subscriptions of ActiveMQ 5, and the queues that they are here.
 
@@ -311,19 +310,7 @@ def _lines_of(queue: StoreQueue) -> Iterator[_Line]:
     """Every message of a queue in the order of arrival, with those that transactions in doubt have."""
     order = 0
     for view in (queue, queue.delivering()):
-        for content in _lines(view):
-            order += 1
-            yield _Line(int(json.loads(content)["id"]), order, content)
-
-
-def _lines(view: View) -> Iterator[bytes]:
-    source = view.open_all()
-    try:
-        rest = bytearray()
-        for piece in windows(source):
-            rest += piece
-            *whole, last = rest.split(b"\n")
-            yield from map(bytes, whole)
-            rest = last
-    finally:
-        source.close()
+        for lines in whole_lines(view.open_all()):
+            for content in lines.splitlines():
+                order += 1
+                yield _Line(int(json.loads(content)["id"]), order, content)

@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from journalfs.api import ByteSource
 from journalfs.exchange.journals import Told
 from journalfs.exchange.xml_out import XmlWriter
 from journalfs.live.stored_runs import each_place
 from journalfs.message.envelope import decode_envelope
 from journalfs.store.store import JournalStore
 from journalfs.views.queues import StoreQueue
-from journalfs.windows import windows
+from journalfs.windows import whole_lines
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -132,7 +131,7 @@ def export_store(store: JournalStore, file_format: str, out: BinaryIO, told: Tol
 
 def _lines_of(queue: StoreQueue, told: Told) -> Iterator[bytes]:
     """Whole lines, many at a time. A message that cannot be read is among them, with what there is of it."""
-    for lines in _whole(queue.open_all()):
+    for lines in whole_lines(queue.open_all()):
         if _DAMAGE in lines:
             _tell_damage(queue, lines, told)
         yield lines
@@ -148,16 +147,3 @@ def _tell_damage(queue: StoreQueue, lines: bytes, told: Told) -> None:
             if place.message_id in damaged:
                 where = f"{place.file.path}: at offset {place.offset}"
                 told.lost(f"{where}: message {place.message_id} of {queue.name}: {damaged[place.message_id]}")
-
-
-def _whole(source: ByteSource) -> Iterator[bytes]:
-    pending: list[bytes] = []
-    try:
-        for window in windows(source):
-            lines, newline, rest = bytes(window).rpartition(b"\n")
-            if newline:
-                yield b"".join([*pending, lines, newline])
-                pending.clear()
-            pending.append(rest)
-    finally:
-        source.close()

@@ -368,20 +368,10 @@ def _code_point(value: object, key: str) -> int:
     raise BadEnvelope(f"{fields.shown(value)} is no char, a string of one character", key=key)
 
 
-def _truth(value: object, key: str) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise BadEnvelope(f"{fields.shown(value)} is neither true nor false", key=key)
-
-
-def _nothing(value: object, key: str) -> None:
-    if value is not None:
-        raise BadEnvelope(f"{fields.shown(value)} is not null", key=key)
-
-
 _READERS: Final[Mapping[str, Callable[[object, str], Scalar]]] = {
-    "null": _nothing, "boolean": _truth, "float": fields.single, "double": fields.real, "char": _code_point,
-    "uuid": fields.uuid_bytes, "binary": fields.base64, "string": _bytes_of_text, "symbol": _bytes_of_text,
+    "null": fields.null, "boolean": fields.boolean, "float": fields.single, "double": fields.real,
+    "char": _code_point, "uuid": fields.uuid_bytes, "binary": fields.base64, "string": _bytes_of_text,
+    "symbol": _bytes_of_text,
 }  # fmt: skip
 
 

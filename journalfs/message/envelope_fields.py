@@ -43,10 +43,7 @@ def text(envelope: Envelope, key: str) -> str | None:
 
 
 def flag(envelope: Envelope, key: str, *, default: bool) -> bool:
-    value = envelope.get(key, default)
-    if isinstance(value, bool):
-        return value
-    raise BadEnvelope(f"{shown(value)} is neither true nor false", key=key)
+    return boolean(envelope.get(key, default), key)
 
 
 def integer(value: object, key: str, low: int, high: int) -> int:
@@ -127,13 +124,13 @@ def _string(value: object, key: str) -> str:
     raise BadEnvelope(f"{shown(value)} is no string", key=key)
 
 
-def _boolean(value: object, key: str) -> bool:
+def boolean(value: object, key: str) -> bool:
     if isinstance(value, bool):
         return value
     raise BadEnvelope(f"{shown(value)} is neither true nor false", key=key)
 
 
-def _null(value: object, key: str) -> None:
+def null(value: object, key: str) -> None:
     if value is not None:
         raise BadEnvelope(f"{shown(value)} is not null", key=key)
 
@@ -145,7 +142,7 @@ def _char(value: object, key: str) -> str:
 
 
 _READERS: Final[Mapping[Code, Callable[[object, str], PropertyValue]]] = {
-    Code.STRING: _string, Code.BOOLEAN: _boolean, Code.NULL: _null, Code.BYTES: base64, Code.CHAR: _char,
+    Code.STRING: _string, Code.BOOLEAN: boolean, Code.NULL: null, Code.BYTES: base64, Code.CHAR: _char,
     Code.FLOAT: single, Code.DOUBLE: real,
 }  # fmt: skip
 

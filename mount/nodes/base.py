@@ -173,6 +173,19 @@ class Node(ABC):
     def attributes(self) -> EntryAttributes:
         """Fill in and return the shared attribute object. ESTALE when the thing is gone."""
 
+    def shown(
+        self, size_bytes: int, mtime_ns: int, name_s: float = 0.0, attributes_s: float | None = None
+    ) -> EntryAttributes:
+        """Those of a file. `attributes_s`: how long they are believed, if not as long as its name."""
+        return self.context.present.file(
+            self.inode,
+            size_bytes=size_bytes,
+            mtime_ns=mtime_ns,
+            name_s=name_s,
+            attributes_s=name_s if attributes_s is None else attributes_s,
+            given=self.permissions(),
+        )
+
     def extended_attributes(self) -> Mapping[str, bytes]:
         return NO_ATTRIBUTES
 
@@ -360,19 +373,19 @@ class Directory(Node):
         """Find out what is listed, while others are served."""
         raise AssertionError("what is listed is known")
 
-    @abstractmethod
-    def mtime_ns(self) -> int: ...
+    def mtime_ns(self) -> int:
+        return self.context.now_ns()
 
-    @abstractmethod
     def entries(self) -> Sequence[Entry]:
         """What readdir lists: much less than what can be reached by name."""
+        return ()
 
     async def look_ahead(self, name: bytes) -> None:
         """Find out what `find` would take long for, while others are served."""
 
-    @abstractmethod
     def find(self, name: bytes) -> Node | None:
         """What the store shows under this name."""
+        return None
 
     def look(self, name: bytes) -> Node | None:
         """What is there under this name, shown or not."""
@@ -468,17 +481,8 @@ class EmptyDirectory(Directory):
     def path(self) -> str:
         return super().path() if self._was is None else self._was
 
-    def mtime_ns(self) -> int:
-        return self.context.now_ns()
-
     def name_s(self) -> float:
         return 0.0
-
-    def entries(self) -> Sequence[Entry]:
-        return ()
-
-    def find(self, name: bytes) -> None:
-        del name
 
 
 class EntrySnapshot:

@@ -57,14 +57,8 @@ class MessageFile(base.Node):
         message = self.at_hand or self._message()
         self.at_hand = None
         caching = self.context.caching
-        return self.context.present.file(
-            self.inode,
-            size_bytes=message.size_bytes,
-            mtime_ns=message.mtime_ns,
-            name_s=caching.passing_name_s,
-            attributes_s=caching.content_attributes_s,
-            given=self.permissions(),
-        )
+        name_s, content_s = caching.passing_name_s, caching.content_attributes_s
+        return self.shown(message.size_bytes, message.mtime_ns, name_s, content_s)
 
     def permissions(self) -> Permissions | None:
         return self.context.permissions(self._address_name, self._queue_name)

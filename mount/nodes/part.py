@@ -172,14 +172,9 @@ class PartFile(LinesFile):
         return self._part.name
 
     def attributes(self) -> EntryAttributes:
-        return self.context.present.file(
-            self.inode,
-            size_bytes=self._part.size_bytes,
-            mtime_ns=self._part.mtime_ns,
-            name_s=self.context.caching.passing_name_s,
-            attributes_s=self.context.caching.content_attributes_s,
-            given=self.permissions(),
-        )
+        caching, part = self.context.caching, self._part
+        name_s, content_s = caching.passing_name_s, caching.content_attributes_s
+        return self.shown(part.size_bytes, part.mtime_ns, name_s, content_s)
 
     def opens_alike(self) -> bool:
         """Whether it is opened again as it was, until something changes of which the store tells."""
@@ -269,16 +264,8 @@ class TailFile(LinesFile):
         return self._name.decode()
 
     def attributes(self) -> EntryAttributes:
-        lasting_s = self.context.caching.tail_s
         now = self._now()
-        return self.context.present.file(
-            self.inode,
-            size_bytes=now.size_bytes,
-            mtime_ns=now.mtime_ns,
-            name_s=lasting_s,
-            attributes_s=lasting_s,
-            given=self.permissions(),
-        )
+        return self.shown(now.size_bytes, now.mtime_ns, self.context.caching.tail_s)
 
     def open(self) -> OpenedFile:
         view, name = self._directory.view(), self._name_in_store()

@@ -266,9 +266,6 @@ class SelectionsDirectory(base.Directory):
     def concerns(self, address_name: str) -> bool:
         return self._of.concerns(address_name)
 
-    def entries(self) -> Sequence[base.Entry]:
-        return ()
-
 
 class WhereDirectory(SelectionsDirectory):
     """Every selector is a name in it."""
@@ -345,8 +342,10 @@ class SelectionDirectory(ShownView):
 class OriginsDirectory(SelectionsDirectory):
     """What these have in common."""
 
-    def find(self, name: bytes) -> base.Node | None:
-        return None
+    lists_ahead: ClassVar[bool] = True
+
+    async def list_ahead(self) -> None:
+        await self._origins().find()
 
     def _origins(self) -> Origins:
         return self._of.view().origins()
@@ -360,14 +359,10 @@ class ByOriginDirectory(OriginsDirectory):
     """`<address>::<queue>/`: the messages that were there before."""
 
     takes_long_names: ClassVar[bool] = True
-    lists_ahead: ClassVar[bool] = True
 
     def __init__(self, context: base.MountContext, of: ViewDirectory) -> None:
         super().__init__(context, of)
         self._long = names.NameTable()
-
-    async def list_ahead(self) -> None:
-        await self._origins().find()
 
     def entries(self) -> Sequence[base.Entry]:
         places = self._origins().places()
@@ -394,11 +389,6 @@ class ByOriginDirectory(OriginsDirectory):
 class ByReasonDirectory(OriginsDirectory):
     """`expired/`, `max-deliveries/`, `moved/`, `sent/`: the messages that are there for that."""
 
-    lists_ahead: ClassVar[bool] = True
-
-    async def list_ahead(self) -> None:
-        await self._origins().find()
-
     def entries(self) -> Sequence[base.Entry]:
         reasons = self._origins().reasons()
         return [(reason.encode(), partial(self._for, reason)) for reason in sorted(reasons)]
@@ -415,3 +405,4 @@ class RedriveDirectory(OriginsDirectory):
     """Messages that are moved into it go back to the queues that they came from. It is always empty."""
 
     redrives: ClassVar[bool] = True
+    lists_ahead: ClassVar[bool] = False

@@ -7,7 +7,7 @@ time, and never changes.
 from __future__ import annotations
 
 import errno
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -19,9 +19,10 @@ from journalfs_mount.believed import SELDOM_S
 from journalfs_mount.errnos import Refused, gone
 from journalfs_mount.names import STATUS_NAME, encode_name
 from journalfs_mount.naming import find_named, new_name
-from journalfs_mount.nodes.base import Directory, Entry, MountContext, Node, OpenedFile
+from journalfs_mount.nodes.base import Directory, Entry, MountContext, Node
 from journalfs_mount.nodes.root import StoreDirectory
-from journalfs_mount.report import TextSource, json_text
+from journalfs_mount.nodes.virtual import VirtualFileNode
+from journalfs_mount.report import MeasuredText, Status
 
 _KEEPS_NAME = (
     "a snapshot keeps its name, and the moment it was made at: make another by mkdir, remove this one with "
@@ -45,7 +46,7 @@ class SnapshotsDirectory(Directory):
 
     def find(self, name: bytes) -> Node | None:
         if name == STATUS_NAME:
-            return self.enter(name, partial(MeasuredFile, self.context, self._status, self.mtime_ns))
+            return self.enter(name, partial(_measured, self.context, self._status, self.mtime_ns))
         snapshot = find_named(name, self._snapshots.named, self._snapshots.all)
         return None if snapshot is None else self._node(snapshot)
 
@@ -99,7 +100,7 @@ class SnapshotDirectory(StoreDirectory):
 
     def find(self, name: bytes) -> Node | None:
         if name == STATUS_NAME:
-            return self.enter(name, partial(MeasuredFile, self._mount, self._snapshot.status, self.mtime_ns))
+            return self.enter(name, partial(_measured, self._mount, self._snapshot.status, self.mtime_ns))
         self._require_opened()
         return super().find(name)
 
@@ -125,36 +126,6 @@ class SnapshotDirectory(StoreDirectory):
             raise gone()
 
 
-class MeasuredFile(Node):
-    """A made file whose text is measured on the disk whenever somebody asks."""
-
-    measured: ClassVar[bool] = True
-
-    def __init__(
-        self,
-        context: MountContext,
-        status: Callable[[], Awaitable[Mapping[str, object]]],
-        mtime_ns: Callable[[], int],
-    ) -> None:
-        super().__init__(context)
-        self._status = status
-        self._mtime_ns = mtime_ns
-        self._text = b""
-
-    async def measure(self) -> None:
-        self._text = json_text(await self._status())
-
-    def attributes(self) -> EntryAttributes:
-        lasting_s = self.context.caching.live_s
-        return self.context.present.file(
-            self.inode,
-            size_bytes=len(self._text),
-            mtime_ns=self._mtime_ns(),
-            name_s=lasting_s,
-            attributes_s=lasting_s,
-        )
-
-    def open(self) -> OpenedFile:
-        return OpenedFile(
-            self.inode, self._mtime_ns(), TextSource(self._text), direct_io=True, keep_cache=False
-        )
+def _measured(context: MountContext, status: Status, mtime_ns: Callable[[], int]) -> Node:
+    file = MeasuredText(status, mtime_ns)
+    return VirtualFileNode(context, lambda: file, "")

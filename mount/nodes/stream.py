@@ -436,14 +436,7 @@ class FollowFile(StreamFile):
         return openings[0] if openings else None
 
     def _attributes(self, size_bytes: int) -> EntryAttributes:
-        return self.context.present.file(
-            self.inode,
-            size_bytes=size_bytes,
-            mtime_ns=self.context.now_ns(),
-            name_s=0.0,
-            attributes_s=0.0,
-            given=self.permissions(),
-        )
+        return self.shown(size_bytes, self.context.now_ns())
 
     def open_stream(self, flags: int, given_back: Callable[[], None]) -> Stream:
         return Following(self, flags, given_back, self._directory.view().follow())

@@ -127,9 +127,6 @@ class EndDirectory(Directory):
         self._transactions = parent
         self._kind = kind
 
-    def mtime_ns(self) -> int:
-        return self.context.now_ns()
-
     def name_s(self) -> float:
         return 0.0
 
@@ -189,15 +186,6 @@ class DecidedDirectory(Directory):
     def __init__(self, context: MountContext, parent: EndDirectory) -> None:
         super().__init__(context, parent.inode)
         self._end = parent
-
-    def mtime_ns(self) -> int:
-        return self.context.now_ns()
-
-    def entries(self) -> Sequence[Entry]:
-        return ()
-
-    def find(self, name: bytes) -> None:
-        del name
 
     async def remove_directory(self) -> None:
         await self._end.forget(os.fsencode(self.path().rpartition("/")[2]))
@@ -480,9 +468,7 @@ class HeldMessageFile(Node):
 
     def attributes(self) -> EntryAttributes:
         message = self._message()
-        return self.context.present.file(
-            self.inode, size_bytes=message.size_bytes, mtime_ns=message.mtime_ns, name_s=0.0, attributes_s=0.0
-        )
+        return self.shown(message.size_bytes, message.mtime_ns)
 
     def extended_attributes(self) -> Mapping[str, bytes]:
         return self._message().attributes()

@@ -43,27 +43,14 @@ class VirtualFileNode(Node):
         file = self._file()
         if not is_slow(file):
             return self.attributes()
-        return self.context.present.file(
-            self.inode,
-            size_bytes=0,
-            mtime_ns=file.mtime_ns,
-            name_s=0.0,
-            attributes_s=0.0,
-            given=self.permissions(),
-        )
+        return self.shown(0, file.mtime_ns)
 
     def attributes(self) -> EntryAttributes:
         file = self._file()
         caching = self.context.caching
         lasting_s = caching.live_s if file.live else caching.directory_attributes_s
-        return self.context.present.file(
-            self.inode,
-            size_bytes=file.prepared_bytes if is_slow(file) else file.size_bytes,
-            mtime_ns=file.mtime_ns,
-            name_s=lasting_s,
-            attributes_s=lasting_s,
-            given=self.permissions(),
-        )
+        size_bytes = file.prepared_bytes if is_slow(file) else file.size_bytes
+        return self.shown(size_bytes, file.mtime_ns, lasting_s)
 
     def open(self) -> OpenedFile:
         file = self._file()

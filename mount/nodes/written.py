@@ -433,14 +433,8 @@ class WrittenFile(Node):
 
     def attributes(self) -> EntryAttributes:
         written = self._latest or self.context.written.find(self._key)
-        return self.context.present.file(
-            self.inode,
-            size_bytes=0 if written is None else written.size_bytes,
-            mtime_ns=self.context.now_ns(),
-            name_s=0.0,
-            attributes_s=ATTRIBUTES_S,
-            given=self.permissions(),
-        )
+        size_bytes = 0 if written is None else written.size_bytes
+        return self.shown(size_bytes, self.context.now_ns(), attributes_s=ATTRIBUTES_S)
 
     def open(self) -> OpenedFile:
         """Nothing can be read: it is messages already, or not yet."""

@@ -14,10 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from journalfs import windows
-from journalfs.cli.common import whole_lines
 from journalfs.exchange.outlines import TEXT_BYTES_MAX, Outline, outlined_lines
 from journalfs.live.sources import BytesSource
-from journalfs.windows import WINDOW_BYTES
+from journalfs.windows import WINDOW_BYTES, whole_lines
 from tests.cli.running import journalfs
 
 LONG = "x" * (TEXT_BYTES_MAX + 1)
@@ -58,9 +57,9 @@ def test_lines_of_any_length(monkeypatch: pytest.MonkeyPatch, window_bytes: int)
     found = list(outlined_lines(BytesSource(content)))
     assert [line for some, _ in found for line in some] == lines
     assert sum(size_bytes for _, size_bytes in found) == len(content)
-    assert [line for some in whole_lines(BytesSource(content)) for line in some] == [
-        line + b"\n" for line in lines
-    ]
+    assert [
+        line for some in whole_lines(BytesSource(content)) for line in some.splitlines(keepends=True)
+    ] == [line + b"\n" for line in lines]
 
 
 class LongLine:
