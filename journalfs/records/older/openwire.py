@@ -521,7 +521,8 @@ def _fields(command: type) -> tuple[tuple[str, Callable[[Wire, Any], Any]], ...]
 
 
 def _taken(wire: Wire, command: type[C], **given: Any) -> C:
-    return command(**{name: codec(wire, None) for name, codec in _fields(command)}, **given)
+    fields = _fields(command)  # type: ignore[arg-type]  # mypy asks whether its objects can be hashed
+    return command(**{name: codec(wire, None) for name, codec in fields}, **given)
 
 
 # -- reading -------------------------------------------------------------------------------------------------
@@ -609,7 +610,7 @@ def encode(command: OpenWireMessage | TopicAck | QueueAck | Outcome | Subscripti
     """A command from its type on, in loose encoding. Raises `DecodeError` where a text of it is too long."""
     wire = _Written()
     wire.i8(command.kind if isinstance(command, OpenWireMessage) else _CODES[type(command)])
-    for name, codec in _fields(type(command)):
+    for name, codec in _fields(type(command)):  # type: ignore[arg-type]  # as above
         codec(wire, getattr(command, name))
     return b"".join(wire.pieces)
 
