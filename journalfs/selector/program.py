@@ -11,13 +11,13 @@ from typing import Final
 
 from lark import Token, Tree
 
-from journalfs.engine.select import NOTHING, Name, Program, Register, Step
 from journalfs.selector.compiler import INTEGERS, TRUTHS, operands_of, sized, unquote
 from journalfs.selector.grammar import Parsed
 from journalfs.selector.identifiers import NATIVE_ID, broker_name, is_plain_property, names_amqp_field
 from journalfs.selector.like import ANY, ONE, split_pattern
 from journalfs.selector.ordering import negate
 from journalfs.selector.values import Big, Value
+from journalfs.steps import NOTHING, Name, Program, Register, Step
 
 NAMES_MAX: Final = 256
 

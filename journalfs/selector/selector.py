@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from journalfs.selector.failure import EvaluationFailed
 
 if TYPE_CHECKING:
-    from journalfs.engine.select import Program
     from journalfs.selector.identifiers import Envelope
+    from journalfs.steps import Program
 
 _CACHE_ENTRIES = 256
 """Enough for the filters of the queues of one address and the views that are open."""
