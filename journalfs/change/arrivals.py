@@ -14,10 +14,10 @@ import trio
 class Arrivals:
     """While something is on its way to an address, none of its queues is deleted."""
 
-    administered: trio.Lock
-    """Held by whoever is changing addresses and queues."""
     concerns: Callable[[str, str], bool]
     """Whether what comes to the second address may go to queues of the first."""
+    administered: trio.Lock = field(default_factory=trio.Lock)
+    """Held by whoever is changing addresses and queues: each change stands on what the one before left."""
     leaving: set[str] = field(default_factory=set)
     """Addresses of which a queue is about to be deleted."""
     _arriving: Counter[str] = field(default_factory=Counter)

@@ -1,95 +1,199 @@
-"""One unit of work: whatever it sends, takes and moves is one transaction of the journal."""
+"""One unit of work of any size: whatever it sends, takes and moves is one transaction of the journal, staged
+a piece at a time while the store serves others, and undone here where it comes to nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import ExitStack, asynccontextmanager
+from array import array
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Protocol
 
-from journalfs.change.long_changes import Paced, Transaction
-from journalfs.change.paging import PageTransaction, Paging
-from journalfs.change.removing import Removing
-from journalfs.errors import JournalfsError
-from journalfs.ids import TxId
+from journalfs.bodies.writing import BodyStore
+from journalfs.change.duplicates import Remembered
+from journalfs.change.journals import Journals
+from journalfs.engine.waiting import REST, offload, unbroken
+from journalfs.errors import WriteFailed
+from journalfs.format import record_bodies
+from journalfs.format.record_types import MessageType
+from journalfs.ids import MessageId, RecordId, TxId
+from journalfs.limits import PIECE_NS, PIECE_RECORDS, PIECES_IN_FLIGHT_MAX
 from journalfs.records.files.upkept import Position
 
 
-class Change:
+class Pauses:
+    """Between two pieces others go on, what was staged before is written, and it is taken over as far as that
+    can be done before the end. So neither what waits for the disk nor a turn of the loop grows with a change,
+    and its end takes little time.
+    """
+
+    def __init__(self, journals: Journals, take_over: Callable[[], Awaitable[None]]) -> None:
+        self._journals = journals
+        self._take_over = take_over
+        self._records = 0
+        self._since_ns = self._busy_since_ns = self._now_ns()
+        self._staged: deque[Position] = deque()
+        """Ends of the pieces that may still be on their way to the disk."""
+
+    def _now_ns(self) -> int:
+        return self._journals.messages.clock.monotonic_ns()
+
+    async def after(self, records: int) -> None:
+        """So many records were staged: let others go on if it is time. Raises WriteFailed."""
+        self._records += records
+        if self._records >= PIECE_RECORDS or self._now_ns() - self._since_ns >= PIECE_NS:
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """Let others go on, until all but the last pieces are durable and there is a file to go on in. What
+        others publish is written behind the pieces before it: while there are others, that is one.
+        """
+        writer = self._journals.messages
+        self._staged.append(writer.position)
+        busy_s = (self._now_ns() - self._busy_since_ns) / 1e9
+        in_flight_max = 1 if await REST.get()(busy_s) else PIECES_IN_FLIGHT_MAX
+        self._busy_since_ns = self._now_ns()  # the disk is busy with it, too
+        while len(self._staged) > in_flight_max:
+            await writer.durable(self._staged.popleft())
+        await writer.upkeep.have_ready()
+        await self._take_over()
+        self._records, self._since_ns = 0, self._now_ns()
+
+
+class InPages(Protocol):
+    """Messages of a change that lie in pages."""
+
+    pairs: int
+    """Of a message and a queue."""
+
+    async def synced(self) -> None:
+        """All of them are durable then."""
+
+
+class Change(Pauses):
     """Staged a piece at a time, but for messages that others leave a queue for: what leaves is known of one
     transaction at a time, so these are staged in the turn in which it is committed.
     """
 
     def __init__(
         self,
-        transaction: Transaction,
-        paging: Paging,
-        removing: Removing,
-        written: ExitStack,
+        journals: Journals,
+        take_over: Callable[[], Awaitable[None]],
+        tx: TxId,
         *,
         is_decided: bool,
+        replaced: Callable[[Position | None], None],
     ) -> None:
+        super().__init__(journals, take_over)
+        self._replaced = replaced
+        self.tx = tx
+        """0: a message by itself, which needs no transaction."""
         self.is_decided = is_decided
         """Whether it ends with what is staged. Otherwise it is prepared, and a broker may have to take it up:
         it has only what brokers know in such a one, and lets go of nothing in its queues for what comes.
         """
-        self.transaction = transaction
-        self._paging = paging
-        self._removing = removing
-        self._written = written
-        self._pages: list[PageTransaction] = []
+        self.entered = AsyncExitStack()
+        """What is held until it has ended."""
+        self.bodies: set[MessageId] = set()
+        """Messages of it whose bodies are in files of their own."""
+        self.pages: list[InPages] = []
+        self.remembered: dict[str, Remembered] = {}
+        """By address: duplicate ids that it brings."""
+        self.undo: list[Callable[[], None]] = []
+        """What is called, the last first, if it comes to nothing."""
         self._at_once: list[Callable[[TxId], None]] = []
 
     @property
-    def tx(self) -> TxId:
-        return self.transaction.tx
-
-    @property
     def begun(self) -> bool:
-        return bool(self._at_once) or self.transaction.begun
-
-    def pages(self, address: str, pages_of: Iterable[str]) -> PageTransaction:
-        """For what is sent to an address and goes to the pages of others, or its own."""
-        pages = self._written.enter_context(self._paging.transaction(address, self.tx, pages_of))
-        self._pages.append(pages)
-        return pages
+        """Whether anything of it was staged."""
+        return bool(self._at_once) or (self.tx != 0 and self._journals.messages.has_open(self.tx))
 
     def at_once(self, stage: Callable[[TxId], None]) -> None:
         """Have this staged right before the end. It does not wait."""
         self._at_once.append(stage)
 
     async def written(self) -> None:
-        """What went to pages is durable then, and belongs to the transaction. Raises JournalfsError."""
-        await self._paging.stage_pages(self.tx, self._pages)
+        """What went to pages is durable then, and the journal says that it counts with the transaction: one
+        record for all of it, since it is counted down by its number. Raises JournalfsError.
+        """
+        for pages in self.pages:
+            await pages.synced()
+        pairs = sum(pages.pairs for pages in self.pages)
+        if pairs and self.tx:
+            record = RecordId(self._journals.ids.draw())
+            body = record_bodies.page_transaction(self.tx, pairs)
+            self._journals.messages.stage_add_in(self.tx, record, MessageType.PAGE_TRANSACTION, body)
 
     def commit(self) -> Position:
-        return self._ended(self.transaction.commit)
+        """All of it counts from here on, once it is durable."""
+        return self._ended(lambda: self._journals.messages.stage_commit(self.tx))
 
     def prepare(self, extra: bytes) -> Position:
-        """From here on it waits for whoever decides, and survives a crash."""
-        return self._ended(lambda: self.transaction.prepare(extra))
+        """From here on it waits for whoever decides, and survives a crash. `extra`: what it is known by."""
+        return self._ended(lambda: self._journals.messages.stage_prepare(self.tx, extra))
 
     def _ended(self, end: Callable[[], Position]) -> Position:
-        try:
-            for stage in self._at_once:
-                stage(self.tx)
-            position = end()
-        except JournalfsError:
-            self._removing.nothing_replaced()
-            raise
-        self._removing.replaced(position)
+        for stage in self._at_once:
+            stage(self.tx)
+        position = end() if self.tx else self._journals.messages.position
+        self._replaced(position)
         return position
 
 
 class Changes:
-    def __init__(self, paced: Paced, paging: Paging, removing: Removing) -> None:
-        self._paced = paced
-        self._paging = paging
-        self._removing = removing
+    """`replaced` is told of the position of each that ended, and of None where one came to nothing."""
+
+    def __init__(
+        self,
+        journals: Journals,
+        bodies: BodyStore,
+        take_over: Callable[[], Awaitable[None]],
+        replaced: Callable[[Position | None], None],
+    ) -> None:
+        self._journals = journals
+        self._bodies = bodies
+        self._take_over = take_over
+        self._replaced = replaced
 
     @asynccontextmanager
-    async def one(self, *, is_decided: bool = True) -> AsyncIterator[Change]:
-        """Stage a change within this, and end it. Whatever is raised meanwhile, cancellation too, rolls it
-        back.
+    async def one(self, *, is_decided: bool = True, alone: bool = False) -> AsyncIterator[Change]:
+        """Stage a change within this, and end it. Whatever is raised meanwhile, cancellation too, undoes it.
+        `alone`: it is a single message for a single queue.
         """
-        with ExitStack() as written:
-            async with self._paced.transaction() as transaction:
-                yield Change(transaction, self._paging, self._removing, written, is_decided=is_decided)
+        tx = TxId(0) if alone else self._journals.new_tx()
+        change = Change(self._journals, self._take_over, tx, is_decided=is_decided, replaced=self._replaced)
+        async with change.entered:
+            try:
+                yield change
+            except BaseException as error:
+                await self._undo(change, error)
+                raise
+            finally:
+                # What its end left to do is done before others ask for it.
+                self._journals.messages.bell.ring()
+
+    async def _undo(self, change: Change, error: BaseException) -> None:
+        if change.tx:
+            self._journals.messages.roll_back(change.tx)
+        self._replaced(None)
+        for undo in reversed(change.undo):
+            undo()
+        # After a failed write nobody knows what is on the disk: it may name the bodies.
+        if change.bodies and not isinstance(error, WriteFailed):
+            await unbroken(lambda: self._remove(change.bodies))
+
+    async def _remove(self, bodies: set[MessageId]) -> None:
+        """One that cannot be removed is nobody's, and is set aside when the store is opened again."""
+        with suppress(OSError):
+            await offload(lambda: self._bodies.remove(bodies))
+
+    def pauses(self) -> Pauses:
+        """For what is staged piece by piece outside of any transaction."""
+        return Pauses(self._journals, self._take_over)
+
+
+def pieces(ids: array[int], length: int = PIECE_RECORDS) -> Iterator[array[int]]:
+    """Slices of at most so many."""
+    for begin in range(0, len(ids), length):
+        yield ids[begin : begin + length]

@@ -9,13 +9,14 @@ An address goes on paging until every queue consumed what lies in its pages (`Pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from journalfs.change.change import Change
 from journalfs.change.journals import Journals
-from journalfs.change.publishing import Published, Publishing, has_ids, taken
+from journalfs.change.publishing import Numbered, Publishing
 from journalfs.change.routing import Alike, Routed
 from journalfs.config.in_force import SettingsInForce
 from journalfs.engine.message_batch import TextBatch
@@ -31,7 +32,7 @@ from journalfs.ids import MessageId, PageNumber, RecordId, TxId
 from journalfs.limits import PAGE_BYTES_STAGED_MAX, PAGE_FILE_BYTES_MAX, PAGE_PIECE_BYTES
 from journalfs.live.core import Core
 from journalfs.live.settings import settings_in_force
-from journalfs.message.outgoing import Outgoing, Record
+from journalfs.message.outgoing import Record
 from journalfs.pages.address import PagedAddress
 from journalfs.pages.writer import PageEnd, PageWriter, Pile
 from journalfs.records.files.upkept import Position
@@ -58,96 +59,95 @@ class Hold:
     """How often somebody had looked at pages when the position was known: in what was seen they may miss."""
 
 
-@dataclass(frozen=True, slots=True)
-class BegunTexts:
-    """Texts on their way to pages."""
+class InPages:
+    """Messages of a change that are sent to an address, written to its pages or to those of others. If it
+    comes to nothing, nothing of them counts.
+    """
 
-    address: str
-    batch: TextBatch
-    tx: TxId
-    """0: a message by itself."""
-    messages: int
-    pairs: int
-    """Of messages and queues that get them."""
-    settles: str | None
-    """The note of what was flushed that they take the place of."""
-
-
-class PageTransaction:
-    """Messages that count together, once the journal's transaction does."""
-
-    def __init__(self, paging: Paging, address: str, tx: TxId, holds: Mapping[str, Hold]) -> None:
-        """`address` is where messages are sent to; `holds` are by the address whose pages they go to."""
+    def __init__(self, paging: Paging, change: Change, address: str, pages_of: Iterable[str]) -> None:
         self._paging = paging
+        self._change = change
         self._address = address
-        self._tx = tx
-        self._holds = holds
-        self._last: dict[str, Pile] = {}
+        self._writing: dict[str, Writing] = {}
+        self._holds = {of: change.entered.enter_context(paging.held_by(of)) for of in pages_of}
         self.pairs = 0
-        """Of a message and a queue."""
+        change.pages.append(self)
 
-    async def add(self, numbered: Sequence[tuple[MessageId, Routed]], large: frozenset[MessageId]) -> None:
-        """Write those of them that go to pages. Raises JournalfsError."""
-        for of, some in by_pages(numbered).items():
-            self._last[of] = await self._paging.write(
-                self._address, self._tx, some, large, self._holds[of], sync=False
-            )
-            self.pairs += sum(len(one.queues) for _, one in some)
+    async def _to(self, of: str, messages: int) -> Writing:
+        if of not in self._writing:
+            self._writing[of] = await self._paging.writing(self._holds[of])
+        self._holds[of].messages += messages
+        return self._writing[of]
 
-    async def add_texts(self, begun: BegunTexts) -> None:
-        """Raises JournalfsError."""
-        hold = self._holds[begun.address]
-        self._last[begun.address] = await self._paging.write_texts(begun, hold, sync=False)
-        self.pairs += begun.pairs
+    async def add(self, numbered: Numbered) -> None:
+        """Write those of some messages that go to pages. Raises JournalfsError."""
+        for message_id, one in numbered:
+            if one.pages_of is not None:
+                writing = await self._to(one.pages_of, 1)
+                large = message_id in self._change.bodies
+                await writing.add(self._address, self._change.tx, message_id, one, large=large)
+                self.pairs += len(one.queues)
+
+    async def add_texts(self, alike: Alike) -> bool:
+        """The same with texts. False, with nothing written, if they have to be looked at one by one."""
+        batch = self._paging.begun_texts(alike, self._change.tx)
+        if batch is None:
+            return False
+        writing = await self._to(alike.address, len(alike.texts))
+        await writing.add_texts(batch)
+        self.pairs += alike.pairs
+        return True
 
     async def synced(self) -> None:
-        """All of them are durable then."""
-        for address, last in self._last.items():
-            await self._paging.synced(address, last)
-
-
-def by_pages(numbered: Iterable[tuple[MessageId, Routed]]) -> dict[str, list[tuple[MessageId, Routed]]]:
-    """Those that go to pages, by the address whose pages those are."""
-    found: dict[str, list[tuple[MessageId, Routed]]] = {}
-    for message_id, one in numbered:
-        if one.pages_of is not None:
-            found.setdefault(one.pages_of, []).append((message_id, one))
-    return found
+        for writing in self._writing.values():
+            await writing.done(sync=self._change.tx != 0 or self._paging.sync_alone)
 
 
 @dataclass(slots=True)
-class _Writing:
+class Writing:
     """What is staged for pages by one who waits in between, so that others may go on with the same pages."""
 
+    paging: Paging
     writer: PageWriter
     hold: Hold
-    left_behind: Callable[[PageNumber], None]
-    """Told of each page that nothing is appended to any more."""
-    _before: PageNumber = field(init=False)
-    """What was appended to before."""
-    _last: Pile | None = None
-    _piles: dict[int, Pile] = field(default_factory=dict)
+    page_bytes_max: int
+    _piles: list[Pile] = field(default_factory=list)
+    """Those that may still be on their way to the disk, and the last."""
 
-    async def room(self) -> None:
-        """Await this right before something is staged: little of it waits in memory then."""
-        if self._last is not None and self.writer.staged_bytes >= PAGE_BYTES_STAGED_MAX:
-            await self.writer.written(self._last, sync=False)
+    async def add(self, address: str, tx: TxId, message_id: MessageId, one: Routed, *, large: bool) -> None:
+        """A message that is sent to `address`. Raises JournalfsError."""
+        before = await self._room()
+        kind, payload = self.paging.record(address, message_id, one, large=large)
+        record = page_record(tx or NO_TRANSACTION, kind, payload, one.queues)
+        self._took(before, *self.writer.stage(record, self.page_bytes_max))
+
+    async def add_texts(self, batch: TextBatch) -> None:
+        while not batch.ended:
+            before = await self._room()
+            self._took(before, *self.writer.stage_texts(self.paging.texts, batch, self.page_bytes_max))
+
+    async def _room(self) -> PageNumber:
+        """Await this right before something is staged: little of it waits in memory then. The page that is
+        appended to.
+        """
+        if self._piles and self.writer.staged_bytes >= PAGE_BYTES_STAGED_MAX:
+            await self.writer.written(self._piles[-1], sync=False)
             await checkpoint()
-        self._before = self.writer.current
+        while len(self._piles) > 1 and self._piles[0].done:
+            await self.writer.written(self._piles.pop(0), sync=False)
+        return self.writer.current
 
-    def took(self, page: PageNumber, pile: Pile) -> None:
-        """Something was staged."""
+    def _took(self, before: PageNumber, page: PageNumber, pile: Pile) -> None:
         self.hold.pages.add(page)
-        self._last = self._piles[id(pile)] = pile
-        if page != self._before:
-            self.left_behind(self._before)
+        if not self._piles or pile is not self._piles[-1]:
+            self._piles.append(pile)
+        if page != before:
+            self.paging.left_behind(self.hold.address, before)
 
-    async def done(self, *, sync: bool) -> Pile:
-        """Return when all of it is written, and with `sync` durable; what was staged the last."""
-        assert self._last is not None, "there is something to write"
-        for pile in self._piles.values():
+    async def done(self, *, sync: bool) -> None:
+        """Return when all of it is written, and with `sync` durable."""
+        for pile in self._piles:
             await self.writer.written(pile, sync=sync)
-        return self._last
 
 
 def _merge(holds: list[Hold]) -> None:
@@ -171,17 +171,15 @@ class Paging:
         publishing: Publishing,
         *,
         pages: PageStore,
-        sync_alone: bool,
         take_over: Callable[[], bool],
     ) -> None:
-        """`sync_alone` off: single messages are not synced. `take_over` brings
-        what is known of journal and pages up to what is durable; False: not now.
-        """
+        """`take_over` brings what is known of journal and pages up to what is durable; False: not now."""
         self._core = core
         self._journals = journals
         self._publishing = publishing
         self.pages = pages
-        self._sync_alone = sync_alone
+        self.sync_alone = journals.messages.settings.sync_non_transactional
+        """Whether a single message is synced."""
         self._take_over = take_over
         self._paging: set[str] = set()
         self._writers: dict[str, PageWriter] = {}
@@ -190,7 +188,7 @@ class Paging:
         self._holds: dict[str, list[Hold]] = {}
         self._page_bytes: dict[str, int] = {}
         self._settings: SettingsInForce | None = None
-        self._texts = PageTexts(PAGE_PIECE_BYTES)
+        self.texts = PageTexts(PAGE_PIECE_BYTES)
         self._taken_position = Position(0)
         """What the journal says up to there was taken over, together with the pages as they were then."""
         self._looks = 0
@@ -213,178 +211,47 @@ class Paging:
 
     # ---- publishing ----
 
-    async def stage(self, address: str, routed: Sequence[Routed], settles: str | None) -> Published | None:
-        """Write messages to pages, which are durable on return, and stage what belongs to them in the
-        journal, together with those that go there. None: there is nothing to publish. `address` is where they
-        are sent to; `settles` is the note of what was flushed that they take the place of.
-
-        Raises JournalfsError with nothing that would count; so does being cancelled.
-        """
-        if has_ids(routed):
-            # One after the other: whether it is the first is known when the pages are written.
-            async with self._publishing.turn(address):
-                return await self._stage_prepared(address, routed, settles)
-        return await self._stage_prepared(address, routed, settles)
-
-    async def _stage_prepared(
-        self, address: str, routed: Sequence[Routed], settles: str | None
-    ) -> Published | None:
-        async with self._publishing.prepared(address, routed) as (numbered, large):
-            if not numbered:
-                return None
-            return await self._stage(address, numbered, large, settles)
-
-    async def _stage(
-        self,
-        address: str,
-        numbered: Sequence[tuple[MessageId, Routed]],
-        large: frozenset[MessageId],
-        settles: str | None,
-    ) -> Published:
-        first = numbered[0][1]
-        alone = len(numbered) == 1 and first.message.duplicate_id is None and settles is None
-        if alone and first.pages_of is not None:
-            with self._held(first.pages_of) as hold:
-                await self.write(address, NO_TRANSACTION, numbered, large, hold, sync=self._sync_alone)
-                position = self._staged_up_to(hold, self._journals.messages.position)
-            return Published(position, False, 1)
-        tx, paged = self._journals.new_tx(), by_pages(numbered)
-        with self._all_held(paged) as holds:
-            for of, some in paged.items():
-                await self.write(address, tx, some, large, holds[of], sync=True)
-            pairs = sum(len(one.queues) for some in paged.values() for _, one in some)
-
-            def stage() -> None:
-                if paged:
-                    self.stage_page_transaction(tx, pairs)
-                self._publishing.stage_numbered_in(tx, address, numbered, large, arriving=True)
-
-            position = self._publishing.in_transaction(tx, address, numbered, stage, settles)
-            for hold in holds.values():
-                self._staged_up_to(hold, position)
-        return Published(position, True, taken(one for _, one in numbered))
-
-    @contextmanager
-    def transaction(self, address: str, tx: TxId, pages_of: Iterable[str] = ()) -> Iterator[PageTransaction]:
-        """Write messages that are sent to an address to its pages, or to those of others (`pages_of`), a few
-        at a time, as part of a transaction of the journal that is committed within this. No duplicate is
-        looked for. If it comes to nothing, nothing of them counts.
-        """
-        with self._all_held(pages_of or (address,)) as holds:
-            yield PageTransaction(self, address, tx, holds)
-            for hold in holds.values():
-                self._staged_up_to(hold, self._journals.messages.position)
-
-    async def synced(self, address: str, last: Pile) -> None:
-        """Return when what was written up to there is durable. Raises JournalfsError."""
-        writer = await self._writer(address)
-        await writer.written(last, sync=True)
-
-    async def stage_pages(self, tx: TxId, written: Iterable[PageTransaction]) -> None:
-        """What a transaction wrote to pages is durable then, and the journal says that it counts with it: one
-        record for all of it, since a transaction is counted down by its number. Raises JournalfsError.
-        """
-        pairs = 0
-        for pages in written:
-            await pages.synced()
-            pairs += pages.pairs
-        if pairs:
-            self.stage_page_transaction(tx, pairs)
-
-    def stage_page_transaction(self, tx: TxId, pairs: int) -> None:
-        """Stage that messages with the number of a transaction count: so many in all queues together."""
-        record = RecordId(self._journals.ids.draw())
-        body = record_bodies.page_transaction(tx, pairs)
-        self._journals.messages.stage_add_in(tx, record, MessageType.PAGE_TRANSACTION, body)
-
-    def begun_texts(
-        self, alike: Alike, *, settles: str | None = None, tx: TxId | None = None
-    ) -> BegunTexts | None:
+    def begun_texts(self, alike: Alike, tx: TxId) -> TextBatch | None:
         """Texts on their way to pages; None if they have to be looked at one by one: one may be too long for
-        a record, or there is a history to be written. `tx`: what they are a part of.
+        a record, or there is a history to be written.
         """
         if self._journals.messages.retention is not None:
             return None
-        if tx is None:
-            tx = TxId(0) if len(alike.texts) == 1 and settles is None else self._journals.new_tx()
         _, batch = self._publishing.begun_texts(alike, tx)
         if batch.too_long():
             batch.end()
             return None
         self._publishing.keep_batch(alike)
-        return BegunTexts(alike.address, batch, tx, len(alike.texts), alike.pairs, settles)
+        return batch
 
-    async def stage_texts(self, begun: BegunTexts) -> Published:
-        """`stage` for these. Raises JournalfsError with nothing that would count."""
-        with self._held(begun.address) as hold:
-            if not begun.tx:
-                await self.write_texts(begun, hold, sync=self._sync_alone)
-                position = self._staged_up_to(hold, self._journals.messages.position)
-                return Published(position, False)
-            await self.write_texts(begun, hold, sync=True)
-            position = self._publishing.in_transaction(
-                begun.tx,
-                begun.address,
-                (),
-                lambda: self.stage_page_transaction(begun.tx, begun.pairs),
-                begun.settles,
-            )
-            self._staged_up_to(hold, position)
-        return Published(position, True)
+    async def writing(self, hold: Hold) -> Writing:
+        """To the pages of its address. Raises JournalfsError."""
+        writer = await self._writer(hold.address)
+        self._paging.add(hold.address)
+        return Writing(self, writer, hold, self._page_bytes_max(hold.address))
 
-    async def write_texts(self, begun: BegunTexts, hold: Hold, *, sync: bool) -> Pile:
-        """`write` for these."""
-        hold.messages += begun.messages
-        writing = await self._writing(hold)
-        page_bytes = self._page_bytes_max(begun.address)
-        while not begun.batch.ended:
-            await writing.room()
-            writing.took(*writing.writer.stage_texts(self._texts, begun.batch, page_bytes))
-        return await writing.done(sync=sync)
-
-    async def write(
-        self,
-        address: str,
-        tx_id: int,
-        numbered: Sequence[tuple[MessageId, Routed]],
-        large: frozenset[MessageId],
-        hold: Hold,
-        *,
-        sync: bool,
-    ) -> Pile:
-        """Write messages that are sent to `address` to pages; returns what was written the last, which is to
-        be synced for them to be durable unless this does. Cancelled, nothing counts. Raises JournalfsError.
-        """
-        hold.messages += len(numbered)
-        writing = await self._writing(hold)
-        page_bytes, now_ms = self._page_bytes_max(hold.address), self._core.clock.now_ms()
-        for message_id, one in numbered:
-            await writing.room()
-            kind, payload = self._record(address, message_id, one.message, message_id in large, now_ms)
-            writing.took(*writing.writer.stage(page_record(tx_id, kind, payload, one.queues), page_bytes))
-            self._record_history(message_id, one, kind, payload)
-        return await writing.done(sync=sync)
-
-    async def _writing(self, hold: Hold) -> _Writing:
-        address = hold.address
-        writer = await self._writer(address)
-        self._paging.add(address)
-        return _Writing(writer, hold, lambda page: self.left_behind(address, page))
-
-    @staticmethod
-    def _record(address: str, message_id: MessageId, message: Outgoing, large: bool, now_ms: int) -> Record:
-        held = message.in_page(now_ms)
+    def record(self, address: str, message_id: MessageId, one: Routed, *, large: bool) -> Record:
+        """What a page holds of a message. The history knows of pages only by events in the journal."""
+        now_ms, writer = self._core.clock.now_ms(), self._journals.messages
+        held = one.message.in_page(now_ms)
         encode = held.large_record if large else held.record
-        return encode(message_id, message.named(address), now_ms)
-
-    def _record_history(self, message_id: MessageId, one: Routed, kind: int, payload: bytes) -> None:
-        """The history knows of pages only by events in the journal."""
-        writer = self._journals.messages
+        kind, payload = encode(message_id, one.message.named(address), now_ms)
         if writer.retention is not None:
             writer.stage_event(RecordId(message_id), kind, payload)
             for queue in one.queues:
                 reference = record_bodies.reference(queue)
                 writer.stage_event(RecordId(message_id), MessageType.ADD_REFERENCE, reference)
+        return kind, payload
+
+    def takes_pages(self, address: str) -> bool:
+        """Whether what an address takes that is to page goes to pages. Nothing in a page can be replaced, so
+        one in which new messages take the place of old ones begins none. One that has some goes on with them:
+        who reads the store again takes what is in pages for newer than what is in the journal.
+        """
+        queues = self._core.bindings.queues_of(address)
+        return self.pages_now(address) or not self._publishing.kinds.special(
+            tuple(queue.queue_id for queue in queues)
+        )
 
     def _page_bytes_max(self, address: str) -> int:
         """`page-size-bytes` of an address."""
@@ -402,18 +269,17 @@ class Paging:
     # ---- pages that are being written ----
 
     @contextmanager
-    def _held(self, address: str) -> Iterator[Hold]:
+    def held_by(self, address: str) -> Iterator[Hold]:
+        """Pages that are written to within this, for what is staged in the journal by the end of it."""
         hold = self._hold(address)
         try:
             yield hold
         except BaseException:
-            self._let_go(address, hold)
+            self._holds[address].remove(hold)
+            for page in hold.pages:
+                self.left_behind(address, page)
             raise
-
-    @contextmanager
-    def _all_held(self, addresses: Iterable[str]) -> Iterator[Mapping[str, Hold]]:
-        with ExitStack() as stack:
-            yield {address: stack.enter_context(self._held(address)) for address in addresses}
+        hold.position, hold.looks = self._journals.messages.position, self._looks
 
     def _hold(self, address: str) -> Hold:
         hold, holds = Hold(address), self._holds.setdefault(address, [])
@@ -421,11 +287,6 @@ class Paging:
             _merge(holds)
         holds.append(hold)
         return hold
-
-    def _let_go(self, address: str, hold: Hold) -> None:
-        self._holds[address].remove(hold)
-        for page in hold.pages:
-            self.left_behind(address, page)
 
     def current(self) -> bool:
         """Take over what is durable; False: not now. What is decided afterwards, before anything is waited
@@ -437,10 +298,6 @@ class Paging:
         self._taken_position = Position(reached)
         self._looks += 1
         return True
-
-    def _staged_up_to(self, hold: Hold, position: Position) -> Position:
-        hold.position, hold.looks = position, self._looks
-        return position
 
     def _unknown(self, address: str) -> Sequence[Hold]:
         """Publications of which it was not taken over yet whether they count."""

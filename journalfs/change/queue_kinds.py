@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from heapq import heapify, heappop, heappush
@@ -179,6 +180,14 @@ class QueueKinds:
             self._kinds.pop(queue, None)
         self._forget_times(some)
         self._unknown |= some & self._special
+
+    @contextmanager
+    def coming(self, queues: Collection[QueueId]) -> Iterator[None]:
+        """For messages that come to queues which may begin to let go of others meanwhile."""
+        known = self.special(queues)
+        yield
+        if not known and self.special(queues):
+            self.forget(queues)
 
     def _forget_times(self, queues: Set[QueueId]) -> None:
         if queues:

@@ -12,14 +12,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import compress, groupby
-from operator import attrgetter
+from itertools import compress
 from typing import Final, TypeAlias
 
 from journalfs import door
 from journalfs.bodies.writing import BodyStore
+from journalfs.change.change import Change, Pauses, pieces
 from journalfs.change.journals import Journals
-from journalfs.change.long_changes import Pauses, Transaction, pieces
 from journalfs.engine.id_batch import IdSet
 from journalfs.engine.stage import record_bytes
 from journalfs.engine.state_batch import NOWHERE, UNREFERENCED_LARGE, message_ids, places, unreferenced
@@ -189,10 +188,6 @@ class Removing:
         """The same of transactions that were committed, with their positions."""
         self._bodies: deque[tuple[Position, MessageId]] = deque()
         """Large bodies, and when their messages are gone for good."""
-        self.empties: Emptied = lambda _content, _page, _leaving: False
-        """Whether a queue is done with a page once these leave it, by their place in it. Set by a store with
-        pages.
-        """
 
     def choose(self, content: QueueContent, runs: Iterable[Run]) -> Chosen:
         """What of `runs` is there and not on its way out yet; it is now."""
@@ -278,32 +273,32 @@ class Removing:
         each_bytes = _REFERENCE_BYTES * (1 + moved) + record_bytes(RecordKind.DELETE, 0)
         self._journals.messages.refuse_beyond_room(messages * each_bytes)
 
-    async def stage_in(self, transaction: Transaction, chosen: Chosen, *, whole_pages: bool = True) -> None:
-        """Stage the acknowledgements of all of them. Brokers know nothing of `whole_pages` in a transaction
-        that is prepared.
+    async def stage_in(self, change: Change, chosen: Chosen, empties: Emptied) -> None:
+        """Stage the acknowledgements of all of them. `empties`: whether a queue is done with a page once
+        these leave it, by their place in it. Brokers know nothing of that in a change that is prepared.
         """
         consumed: Counter[int] = Counter()
         for ids in chosen.pieces():
-            self._stage_references_in(transaction.tx, chosen.content, ids)
-            await transaction.after(len(ids))
+            self._stage_references_in(change.tx, chosen.content, ids)
+            await change.after(len(ids))
         for one in chosen.paged:
             content, number, leaving = chosen.content, one.number, one.claim.ids
             tx_ids = content.page_scan(number).tx_ids()
-            if whole_pages and self.empties(content, number, leaving):
-                await self._stage_whole_page_in(transaction, chosen.queue, number, len(tx_ids))
+            if change.is_decided and empties(content, number, leaving):
+                await self._stage_whole_page_in(change, chosen.queue, number, len(tx_ids))
                 consumed.update(tx_ids[index] for index in leaving)
                 continue
             for indexes in pieces(leaving):
-                self._stage_page_in(transaction.tx, chosen.queue, number, indexes)
+                self._stage_page_in(change.tx, chosen.queue, number, indexes)
                 consumed.update(tx_ids[index] for index in indexes)
-                await transaction.after(len(indexes))
-        self._stage_page_transactions(transaction.tx, consumed)
+                await change.after(len(indexes))
+        self._stage_page_transactions(change.tx, consumed)
 
     async def _stage_whole_page_in(
-        self, transaction: Transaction, queue: QueueId, number: PageNumber, records: int
+        self, change: Change, queue: QueueId, number: PageNumber, records: int
     ) -> None:
         """One record stands for all positions in a page that is consumed whole."""
-        writer, tx = self._journals.messages, transaction.tx
+        writer, tx = self._journals.messages, change.tx
         body = record_bodies.page_complete(queue, number, records)
         writer.stage_add_in(tx, RecordId(self._journals.ids.draw()), MessageType.PAGE_COMPLETE, body)
         for positions in pieces(self._core.cursors.positions((int(queue), int(number)))):
@@ -311,27 +306,15 @@ class Removing:
                 # A prepared transaction may have a hand in it.
                 with suppress(RecordRefused):
                     writer.stage_delete_in(tx, RecordId(record))
-            await transaction.after(len(positions))
-        await transaction.after(1)
-
-    def stage_few_in(
-        self, tx: TxId, content: QueueContent, ids: array[int], paged: Iterable[PagedMessage]
-    ) -> None:
-        """The same of a few messages, at once."""
-        consumed: Counter[int] = Counter()
-        self._stage_references_in(tx, content, ids)
-        for number, some in groupby(paged, key=attrgetter("number")):
-            indexes, tx_ids = array("q", (one.index for one in some)), content.page_scan(number).tx_ids()
-            self._stage_page_in(tx, content.queue_id, number, indexes)
-            consumed.update(tx_ids[index] for index in indexes)
-        self._stage_page_transactions(tx, consumed)
+            await change.after(len(positions))
+        await change.after(1)
 
     def in_transaction(self, stage: Stager) -> Position:
         """Stage a transaction of a few records. If that fails, it is rolled back."""
         try:
             position = self._journals.in_transaction(stage)
         except JournalfsError:
-            self.nothing_replaced()
+            self.replaced(None)
             raise
         self.replaced(position)
         return position
@@ -402,19 +385,17 @@ class Removing:
         """What was staged to leave since the last transaction."""
         return ((queue, MessageId(one)) for queue, claim in self._replacing for one in claim.ids)
 
-    def replaced(self, position: Position) -> None:
-        """The transaction that was staged is committed, and durable with that position."""
-        self._coming.clear()
-        if self._replacing:
+    def replaced(self, position: Position | None) -> None:
+        """The transaction that was staged is committed, and durable with that position. None: it came to
+        nothing.
+        """
+        if position is None:
+            self.failures += bool(self._coming)
+            for _, claim in self._replacing:
+                self._claims.let_go(claim)
+        elif self._replacing:
             self._replaced.append((position, self._replacing))
-            self._replacing = []
-
-    def nothing_replaced(self) -> None:
-        """It is not."""
-        self.failures += bool(self._coming)
         self._coming.clear()
-        for _, claim in self._replacing:
-            self._claims.let_go(claim)
         self._replacing = []
 
     @property

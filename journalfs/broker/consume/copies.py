@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
-from types import TracebackType
 from typing import ClassVar, Final
 
-from journalfs.change.address_rules import AS_STATED, AddressRules
-from journalfs.change.long_changes import Transaction, pieces
-from journalfs.change.publishing import Publishing
+from journalfs.change.address_rules import AS_STATED
+from journalfs.change.change import Change, pieces
+from journalfs.change.paging import InPages
+from journalfs.change.routing import Routed
+from journalfs.change.store_parts import StoreParts
 from journalfs.engine.message_batch import NOTES_KEPT, NOTES_MADE, NOTES_TAKEN, CopyBatch
 from journalfs.engine.state_batch import NOWHERE, Places, message_ids, places
-from journalfs.engine.waiting import unbroken
-from journalfs.errors import WriteFailed
 from journalfs.format import core_message
-from journalfs.ids import MessageId, QueueId, TxId
+from journalfs.ids import MessageId, QueueId
 from journalfs.limits import PIECE_RECORDS, ROUTED_PIECE_MESSAGES
 from journalfs.live.content import QueueContent
 from journalfs.live.runs import JournalRun, Run
@@ -29,8 +27,7 @@ TOGETHER_MAX: Final = PIECE_RECORDS // 2
 class Copies:
     """Messages that a move copies: their records as they are, but for id and address; in those of another
     address with a note of where they come from, as brokers have it, and with the expiration that the settings
-    of that address give to what is sent there. Bodies that lie in files are copied from
-    file to file; within this, and if it fails, they are removed.
+    of that address give to what is sent there. Bodies that lie in files are copied from file to file.
     """
 
     notes: ClassVar[int] = NOTES_MADE
@@ -39,40 +36,29 @@ class Copies:
     separate: ClassVar[bool] = False
     """Whatever may be, no record that is there is put into the queue."""
 
-    def __init__(self, publishing: Publishing, rules: AddressRules, address: str, queue: QueueId) -> None:
-        self._publishing = publishing
-        self._rules = rules
+    def __init__(self, parts: StoreParts, change: Change, address: str, queue: QueueId) -> None:
+        self._publishing = parts.publishing
+        self._rules = parts.rules
+        self._change = change
         self.address = address
         self._queue = queue
-        self._large: list[MessageId] = []
-
-    async def __aenter__(self) -> Copies:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # After a failed write nobody knows what is on the disk: it may name the bodies.
-        if error is not None and not isinstance(error, WriteFailed):
-            await unbroken(lambda: self._publishing.remove_bodies(self._large))
 
     async def numbered(
-        self, source: QueueContent, run: Run
-    ) -> tuple[list[tuple[MessageId, Outgoing]], frozenset[MessageId]]:
-        """Copies of a few messages, with the schedule that they have in their queue, and which of them are
-        large: their bodies are there. Deliveries that were tried from there do not count. Raises `Damaged`
-        for one that is not whole.
+        self, source: QueueContent, run: Run, pages_of: str | None = None
+    ) -> list[tuple[MessageId, Routed]]:
+        """Copies of a few messages, with the schedule that they have in their queue; bodies of large ones are
+        there. `pages_of`: for pages of that address. Deliveries that were tried from there do not count.
+        Raises `Damaged` for one that is not whole.
         """
         due_ms = _due(source, run)
-        numbered: list[tuple[MessageId, Outgoing]] = []
+        found: list[tuple[MessageId, Outgoing]] = []
         for message_id, stored in stored_messages(source, run):
             message = self._noted(message_id, stored, source)
             self._publishing.kinds.refuse_unloadable((self._queue,), message)
             message.queue_schedule_ms = due_ms.get(message_id)
-            numbered.append((self._publishing.new_id(), message.kept().in_journal(source.now_ms)))
-        large = await self._publishing.write_bodies(self.address, numbered)
-        self._large += large
-        return numbered, large
+            found.append((self._publishing.new_id(), message.kept().in_journal(source.now_ms)))
+        await self._publishing.write_bodies(self._change, self.address, found)
+        return [(one_id, Routed(message, (self._queue,), pages_of)) for one_id, message in found]
 
     def _noted(self, message_id: MessageId, message: Outgoing, source: QueueContent) -> Outgoing:
         if source.model.address == self.address:
@@ -89,25 +75,23 @@ class Copies:
         """Whether all that changes of a message is what is noted on it."""
         return not self.keeps_records(source) and self._rules.expiry(self.address) == AS_STATED
 
-    async def add_journal(self, transaction: Transaction, source: QueueContent, ids: array[int]) -> None:
+    async def add_journal(self, source: QueueContent, ids: array[int]) -> None:
         """Stage copies of messages of the journal, in their order: of most of them many in one go, and of the
         rest (large and AMQP ones, those that are not due) a few.
         """
         at, window = 0, TOGETHER_MAX
         while at < len(ids):
             some = ids[at : at + window]
-            together, alike = self._alike(transaction, source, some)
+            together, alike = self._alike(source, some)
             if together is not None and self._publishing.stage_copied_in(together, alike):
-                await transaction.after(2 * alike)
+                await self._change.after(2 * alike)
             else:
                 for few in pieces(some[:alike], ROUTED_PIECE_MESSAGES):
-                    await self.add(transaction, source, run_of(source, few))
+                    await self.add(source, run_of(source, few))
             at += alike
             window = min(2 * window, TOGETHER_MAX) if alike == window else ROUTED_PIECE_MESSAGES
 
-    def _alike(
-        self, transaction: Transaction, source: QueueContent, ids: array[int]
-    ) -> tuple[CopyBatch | None, int]:
+    def _alike(self, source: QueueContent, ids: array[int]) -> tuple[CopyBatch | None, int]:
         """How many of them, from the first one on, can be staged in one go, with what does that; or cannot.
         That is so until others go on.
         """
@@ -115,25 +99,28 @@ class Copies:
         if not self._is_noted(source) or len(run) != len(ids):
             return None, len(ids)
         fields = self._publishing.copy_fields(
-            transaction.tx, self.address, self._queue, source.name, notes=self.notes
+            self._change.tx, self.address, self._queue, source.name, notes=self.notes
         )
         batch = CopyBatch(fields, ids, *run.lines(source))
         possible, alike = batch.alike()
         return batch if possible else None, alike
 
-    async def add(self, transaction: Transaction, source: QueueContent, run: Run) -> None:
+    async def add(self, source: QueueContent, run: Run) -> None:
         """Stage copies of a few messages."""
-        numbered, large = await self.numbered(source, run)
-        self._publishing.stage_copies_in(
-            transaction.tx, self.address, numbered, self._queue, large=large, arriving=False
-        )
-        await transaction.after(2 * len(run))
+        self._publishing.stage_in(self._change, self.address, await self.numbered(source, run))
+        await self._change.after(2 * len(run))
 
-    def stage_at_once_in(
-        self, tx: TxId, numbered: Sequence[tuple[MessageId, Outgoing]], large: frozenset[MessageId]
-    ) -> None:
-        """Stage copies, and that others leave for them."""
-        self._publishing.stage_copies_in(tx, self.address, numbered, self._queue, large=large, arriving=True)
+    async def add_arriving(self, source: QueueContent, run: Run) -> None:
+        """The same, and that others leave for them."""
+        numbered = await self.numbered(source, run)
+        self._publishing.stage_arriving_in(self._change, self.address, numbered)
+        await self._change.after(len(numbered))
+
+    async def add_to(self, pages: InPages, of: str, source: QueueContent, run: Run) -> None:
+        """The same in pages of an address."""
+        numbered = await self.numbered(source, run, of)
+        await pages.add(numbered)
+        await self._change.after(len(numbered))
 
 
 class Restored(Copies):

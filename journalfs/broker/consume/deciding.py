@@ -5,17 +5,14 @@ says of each that its transaction manager was not asked.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from journalfs.bodies.writing import BodyStore
 from journalfs.broker.consume.delivering import Deliveries
 from journalfs.broker.limits.admission import Admission
 from journalfs.broker.pages.paged import Paged
-from journalfs.change.duplicates import DuplicateIds, Remembered, duplicate_of
-from journalfs.change.journals import Journals
-from journalfs.change.queue_kinds import QueueKinds
-from journalfs.change.removing import Removing
+from journalfs.change.duplicates import Remembered, duplicate_of
+from journalfs.change.store_parts import StoreParts
 from journalfs.engine.state_types import Operation
 from journalfs.engine.waiting import offload, unbroken
 from journalfs.errors import DecodeError, NoSuchName
@@ -24,7 +21,6 @@ from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.format.xid import read_xid
 from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
-from journalfs.live.core import Core
 from journalfs.records.files.upkept import Position
 from journalfs.views.transactions import (
     Named,
@@ -37,56 +33,47 @@ from journalfs.views.transactions import (
 
 @dataclass(slots=True)
 class Deciding:
-    core: Core
-    journals: Journals
-    removing: Removing
+    parts: StoreParts
     deliveries: Deliveries
-    kinds: QueueKinds
     paged: Paged
-    duplicates: DuplicateIds
-    bodies: BodyStore
     admission: Admission
-    settle: Callable[[Position], Awaitable[None]]
-    """Waits until a position is durable, and shown."""
-    refuse_prepared: Callable[[], None]
-    """Raises where the store has nothing for what would be noted."""
 
     async def decide(self, name: str, *, committed: bool) -> None:
         """Raises `NoSuchName`, JournalfsError with nothing decided."""
-        self.journals.refuse_failed(self.core.shown)
-        self.refuse_prepared()
-        prepared = prepared_transactions(self.core)
+        self.parts.horizon.refuse_failed()
+        self.parts.horizon.refuse_prepared()
+        prepared = prepared_transactions(self.parts.core)
         found = by_name([(one, one.names) for one in prepared]).meant.get(name)
         if found is None:
             raise NoSuchName(f"{name}: there is no such prepared transaction")
-        await self.journals.make_room()
+        await self.parts.journals.make_room()
         queues, pages = self._queues(found), dict(self._pages(found))
         position = self._stage(found, committed=committed)
         await unbroken(lambda: self._decided(found, position, queues, pages, committed=committed))
 
     def _stage(self, found: StoredTransaction, *, committed: bool) -> Position:
-        writer, tx = self.journals.messages, TxId(found.tx_id)
+        writer, tx = self.parts.journals.messages, TxId(found.tx_id)
         position = writer.stage_commit(tx) if committed else writer.stage_rollback(tx)
         for operation in found.records:
             if operation.user_type == MessageType.DUPLICATE_ID:
                 self._remember(operation, committed=committed)
         if found.xid is None:
             return position
-        record = RecordId(self.journals.ids.draw())
+        record = RecordId(self.parts.journals.ids.draw())
         body = record_bodies.heuristic_completion(found.xid, committed=committed)
         return writer.stage_add(record, MessageType.HEURISTIC_COMPLETION, body)
 
     def _remember(self, operation: Operation, *, committed: bool) -> None:
         try:
-            address, duplicate_id = duplicate_of(self.core, operation)
+            address, duplicate_id = duplicate_of(self.parts.core, operation)
         except DecodeError:
             return  # nobody can look for it
         if not committed:
-            self.duplicates.went(address, duplicate_id)
-        elif not self.duplicates.has(address, duplicate_id):
+            self.parts.duplicates.went(address, duplicate_id)
+        elif not self.parts.duplicates.has(address, duplicate_id):
             record = RecordId(operation.record_id)
-            for oldest in self.duplicates.remember(Remembered(address), duplicate_id, record):
-                self.journals.messages.stage_delete(oldest)
+            for oldest in self.parts.duplicates.remember(Remembered(address), duplicate_id, record):
+                self.parts.journals.messages.stage_delete(oldest)
 
     async def _decided(
         self,
@@ -97,18 +84,18 @@ class Deciding:
         *,
         committed: bool,
     ) -> None:
-        await self.settle(position)
+        await self.parts.horizon.settled(position)
         kind = MessageType.ACKNOWLEDGE_REFERENCE if committed else MessageType.LARGE_MESSAGE
         ids = array("q", (one.record_id for one in found.records if one.user_type == kind))
         if committed:
-            self.removing.clear_ids(ids)
+            self.parts.removing.clear_ids(ids)
         elif ids:
-            await offload(lambda: self.bodies.remove([MessageId(one) for one in ids]))
+            await offload(lambda: self.parts.bodies.remove([MessageId(one) for one in ids]))
         for address, numbers in pages.items():
             await self.paged.consumed(address, numbers)
-        self.kinds.forget(queues)
+        self.parts.kinds.forget(queues)
         for queue_id in queues:
-            queue = self.core.bindings.queues.get(queue_id)
+            queue = self.parts.core.bindings.queues.get(queue_id)
             if queue is not None:
                 self.admission.moved(queue.address)
             self.deliveries.look_again(queue_id)
@@ -132,8 +119,8 @@ class Deciding:
             for one in found.records
             if one.user_type == MessageType.ACKNOWLEDGE_CURSOR and one.kind == RecordKind.ADD
         }
-        for address, paged in self.core.pages.items():
-            own = {queue.queue_id for queue in self.core.bindings.queues_of(address)}
+        for address, paged in self.parts.core.pages.items():
+            own = {queue.queue_id for queue in self.parts.core.bindings.queues_of(address)}
             pages = {page for queue, page in consumed if queue in own}
             if tx_ids:
                 pages |= {page for page in paged.numbers() if tx_ids & set(paged.summary(page).tx_ids)}
@@ -152,8 +139,8 @@ class Deciding:
 
     def _decisions(self, *, committed: bool) -> Named[int]:
         found: list[tuple[int, Sequence[str]]] = []
-        for operation in self.core.loader.state.side(MessageType.HEURISTIC_COMPLETION):
-            body = self.core.loader.files[operation.file_slot].copy(
+        for operation in self.parts.core.loader.state.side(MessageType.HEURISTIC_COMPLETION):
+            body = self.parts.core.loader.files[operation.file_slot].copy(
                 operation.body_offset, operation.body_bytes
             )
             try:
@@ -167,9 +154,9 @@ class Deciding:
 
     async def forget(self, name: str, *, committed: bool) -> None:
         """Raises `NoSuchName`."""
-        self.journals.refuse_failed(self.core.shown)
+        self.parts.horizon.refuse_failed()
         record = self.decision(name, committed=committed)
         if record is None:
             raise NoSuchName(f"{name}: no such decision is noted")
-        position = self.journals.messages.stage_delete(RecordId(record))
-        await unbroken(lambda: self.settle(position))
+        position = self.parts.journals.messages.stage_delete(RecordId(record))
+        await unbroken(lambda: self.parts.horizon.settled(position))

@@ -12,7 +12,7 @@ import math
 import zlib
 from array import array
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
@@ -23,10 +23,9 @@ from journalfs.api import ByteSource
 from journalfs.broker.consume.forwarding import Forwarding
 from journalfs.broker.consume.leaving import Leaving
 from journalfs.change.address_rules import AddressRules
-from journalfs.change.idle import Uses
-from journalfs.change.journals import Journals
 from journalfs.change.message_settings import stage_schedule
-from journalfs.change.removing import Chosen, Removing
+from journalfs.change.removing import Chosen
+from journalfs.change.store_parts import StoreParts
 from journalfs.engine.state_batch import keep_aside
 from journalfs.engine.waiting import unbroken
 from journalfs.errors import HeldByReaders, TooManyConsumers
@@ -388,21 +387,14 @@ class KeepingConsumer(Consumer):
 class Deliveries:
     """Consumers of all queues of a store, and what delivering needs of it."""
 
-    core: Core
-    journals: Journals
-    removing: Removing
-    forwarding: Forwarding
-    addresses: AddressRules
-    settled: Callable[[Position], Awaitable[None]]
-    """Waits until a position is durable, and shown."""
+    parts: StoreParts
     leaving: Leaving
-    uses: Uses = field(init=False)
+    forwarding: Forwarding
     rules: DeliveryRules = field(init=False)
     _queues: dict[QueueId, QueueDelivery] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.uses = self.leaving.uses
-        self.rules = DeliveryRules(self.core, self.addresses)
+        self.rules = DeliveryRules(self.parts.core, self.parts.rules)
 
     def consumer(self, queue: StoreQueue, selectors: Sequence[str]) -> Consumer:
         """A new consumer of a queue, or of what selectors leave of it. Raises `TooManyConsumers`."""
@@ -422,12 +414,12 @@ class Deliveries:
 
     def hold(self, chosen: Chosen) -> None:
         """Somebody has what was chosen, and nobody else gets it."""
-        self.core.in_delivery.hold(chosen.queue, chosen.messages(), _pages(chosen))
+        self.parts.core.in_delivery.hold(chosen.queue, chosen.messages(), _pages(chosen))
 
     def let_go(self, chosen: Chosen, *, quietly: bool = False) -> None:
         """Nobody has it now. `quietly`: and nobody need look for it."""
-        self.core.in_delivery.let_go(chosen.queue, chosen.messages(), _pages(chosen))
-        self.removing.let_go(chosen)
+        self.parts.core.in_delivery.let_go(chosen.queue, chosen.messages(), _pages(chosen))
+        self.parts.removing.let_go(chosen)
         if not quietly:
             self.look_again(chosen.queue)
 
@@ -435,20 +427,20 @@ class Deliveries:
         """Nobody sees it either, until it is `let_go` or gone."""
         ids = array("q", chosen.messages())
         self.hold(chosen)
-        self.core.in_delivery.aside.put(chosen.queue, ids, _pages(chosen))
+        self.parts.core.in_delivery.aside.put(chosen.queue, ids, _pages(chosen))
         keep_aside(chosen.content.state, chosen.content.slot, ids, aside=True)
-        self.core.changes.left()
+        self.parts.core.changes.left()
 
     def show_again(self, chosen: Chosen) -> None:
         """What was kept aside is in sight, and nobody's."""
         ids = array("q", chosen.messages())
-        self.core.in_delivery.aside.drop(chosen.queue, ids, _pages(chosen))
+        self.parts.core.in_delivery.aside.drop(chosen.queue, ids, _pages(chosen))
         keep_aside(chosen.content.state, chosen.content.slot, ids, aside=False)
         self.let_go(chosen)
 
     def forget(self, chosen: Chosen) -> None:
         """What was kept aside left, or is kept so by a prepared transaction: the journal says so."""
-        self.core.in_delivery.aside.drop(chosen.queue, array("q", chosen.messages()), _pages(chosen))
+        self.parts.core.in_delivery.aside.drop(chosen.queue, array("q", chosen.messages()), _pages(chosen))
         self.let_go(chosen, quietly=True)
 
     def look_again(self, queue: QueueId) -> None:
@@ -456,7 +448,7 @@ class Deliveries:
         delivery = self._queues.get(queue)
         for supply in delivery.supplies.values() if delivery is not None else ():
             supply.forget()
-        self.core.changes.ring()
+        self.parts.core.changes.ring()
 
     def consumers_of(self, queue: QueueId) -> Sequence[Sequence[str]]:
         """The selectors, all of which count, of each consumer of a queue."""
@@ -488,7 +480,7 @@ class QueueDelivery:
 
     @property
     def core(self) -> Core:
-        return self.handing.core
+        return self.handing.parts.core
 
     @property
     def content(self) -> QueueContent:
@@ -519,7 +511,7 @@ class QueueDelivery:
             if binding.group_rebalance_pause_dispatch:
                 self._dispatching, self._dispatch_ms, self._shared_anew = False, -1, True
         self.consumers.append(consumer)
-        self.handing.uses.consumer_came(self.content.queue_id)
+        self.handing.parts.uses.consumer_came(self.content.queue_id)
         delay_ms = binding.delay_before_dispatch_ms
         if delay_ms is not None and delay_ms >= 0 and self._dispatch_ms < 0:
             self._dispatch_ms = self.content.now_ms + delay_ms
@@ -528,7 +520,7 @@ class QueueDelivery:
 
     async def closed(self, consumer: Consumer) -> None:
         self.consumers.remove(consumer)
-        self.handing.uses.consumer_left(self.content.queue_id)
+        self.handing.parts.uses.consumer_left(self.content.queue_id)
         if self.exclusive is consumer:
             self.exclusive = None
         self._forget_groups_of(consumer)
@@ -547,7 +539,7 @@ class QueueDelivery:
             del self.groups[group]
 
     async def purge(self) -> None:
-        chosen = self.handing.removing.choose(self.content, self.content.live())
+        chosen = self.handing.parts.removing.choose(self.content, self.content.live())
         if len(chosen):
             self.core.tally[self.content.queue_id, Why.KILLED.counter] += len(chosen)
             await self._leave(chosen)
@@ -600,7 +592,7 @@ class QueueDelivery:
 
     def _delivery(self, consumer: Consumer, place: Place, run: Run) -> Delivery | None:
         """Hand a message out, unless somebody else has it or shall have it."""
-        removing, content = self.handing.removing, self.content
+        removing, content = self.handing.parts.removing, self.content
         if self.delayed.get(place, 0) > content.now_ms:
             return None
         chosen = removing.choose(content, [run])
@@ -677,7 +669,7 @@ class QueueDelivery:
         try:
             await self.handing.leaving.consume(chosen)
         finally:
-            self.handing.removing.let_go(chosen)
+            self.handing.parts.removing.let_go(chosen)
         await self.handing.leaving.clear(chosen)
 
     async def counted_before(self, delivery: Delivery) -> Delivery:
@@ -687,7 +679,7 @@ class QueueDelivery:
             return delivery
         position = self._stage_count(place, delivery.count + 1)
         if position is not None:
-            await unbroken(lambda: self.handing.settled(position))
+            await unbroken(lambda: self.handing.parts.horizon.settled(position))
         return delivery
 
     async def failed(self, delivery: Delivery, chosen: Chosen) -> None:
@@ -713,14 +705,14 @@ class QueueDelivery:
                 due_ms = content.now_ms + delay_ms
                 position = self._stage_delay(place, due_ms, count) or position
             if position is not None:
-                await self.handing.settled(position)
+                await self.handing.parts.horizon.settled(position)
         finally:
             await self.returned(chosen, due_ms)
 
     async def _kill(self, delivery: Delivery, chosen: Chosen, counted: Position | None) -> None:
         """No further attempt: it goes to the dead letters, if it can."""
         if counted is not None:
-            await self.handing.settled(counted)
+            await self.handing.parts.horizon.settled(counted)
         if not await self.handing.forwarding.forward(self.queue, chosen, Why.KILLED):
             return
         self.core.in_delivery.forget(chosen.queue, delivery.message_id)
@@ -732,13 +724,15 @@ class QueueDelivery:
         if not last and not self.handing.rules.is_recorded(count):
             return None
         body = record_bodies.delivery_count(self.content.queue_id, count)
-        return self.handing.journals.messages.stage_update(RecordId(place), MessageType.DELIVERY_COUNT, body)
+        return self.handing.parts.journals.messages.stage_update(
+            RecordId(place), MessageType.DELIVERY_COUNT, body
+        )
 
     def _stage_delay(self, place: Place, due_ms: int, count: int) -> Position | None:
         if isinstance(place, tuple) or not self.handing.rules.is_recorded(count):
             self.delayed[place] = due_ms
             return None
-        return stage_schedule(self.handing.journals.messages, self.content, place, due_ms)
+        return stage_schedule(self.handing.parts.journals.messages, self.content, place, due_ms)
 
 
 def _pages(chosen: Chosen) -> Iterator[tuple[PageNumber, int]]:

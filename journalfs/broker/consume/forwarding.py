@@ -11,22 +11,17 @@ from __future__ import annotations
 import logging
 from array import array
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from journalfs.change.address_rules import AddressRules
-from journalfs.change.journals import Journals
-from journalfs.change.publishing import Publishing
-from journalfs.change.removing import Chosen, PagedMessage, Removing
-from journalfs.change.routing import Routed, Routing
-from journalfs.engine.waiting import unbroken
+from journalfs.change.removing import Chosen, ChosenOfPage, Claim, Emptied, PagedMessage
+from journalfs.change.routing import Routed
+from journalfs.change.store_parts import StoreParts
 from journalfs.errors import JournalfsError, RecordTooLarge
 from journalfs.format import core_message
 from journalfs.format.properties import Code
-from journalfs.ids import MessageId, QueueId, TxId
-from journalfs.live.content import QueueContent, Why, may_be_dropped
-from journalfs.live.core import Core
+from journalfs.ids import MessageId, PageNumber, QueueId
+from journalfs.live.content import Why, may_be_dropped
 from journalfs.live.runs import PageRun, Run
 from journalfs.live.stored_runs import stored_messages
 from journalfs.message.outgoing import Outgoing, known_routing_type
@@ -38,17 +33,14 @@ from journalfs.views.queues import StoreQueue
 class _Leaving:
     """Messages on their way out of a queue, and what is made of them."""
 
-    content: QueueContent
-    messages: array[int] = field(default_factory=lambda: array("q"))
-    """Ids of those in the journal."""
-    paged: list[PagedMessage] = field(default_factory=list)
+    chosen: Chosen
     copies: dict[str, list[tuple[MessageId, Routed]]] = field(default_factory=dict)
     """By the address that they are sent to."""
     dropped: Counter[str] = field(default_factory=Counter)
     """By the address that does not take them; empty: there is none."""
 
     def __len__(self) -> int:
-        return len(self.messages) + len(self.paged)
+        return self.dropped.total() + sum(map(len, self.copies.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,31 +60,12 @@ def _ruling(queue_address: str, message_address: str, why: Why) -> str:
 
 
 class Forwarding:
-    def __init__(
-        self,
-        core: Core,
-        journals: Journals,
-        publishing: Publishing,
-        removing: Removing,
-        *,
-        routing: Routing,
-        rules: AddressRules,
-        bringing: Callable[..., AbstractAsyncContextManager[None]],
-        make_queue: Callable[[str, str, str], Awaitable[None]],
-        settled: Callable[[Position], Awaitable[None]],
-    ) -> None:
-        """`bringing` keeps the queues of addresses from being deleted meanwhile, `make_queue` makes a queue
-        by address, name and filter unless it is there, `settled` waits until a position is durable.
-        """
-        self._core = core
-        self._journals = journals
-        self._publishing = publishing
-        self._removing = removing
-        self._routing = routing
-        self._rules = rules
-        self._bringing = bringing
-        self._make_queue = make_queue
-        self._settled = settled
+    def __init__(self, parts: StoreParts, empties: Emptied) -> None:
+        self._parts = parts
+        self._empties = empties
+        self._core = parts.core
+        self._routing = parts.routing
+        self._rules = parts.rules
         self._kept: set[tuple[QueueId, MessageId | PagedMessage]] = set()
         """Messages that could not be read, and were told of."""
         self._told: set[tuple[QueueId, Why]] = set()
@@ -117,11 +90,11 @@ class Forwarding:
         for address, to in ways.items():
             if to:
                 await self._make_resources(_ruling(queue.model.address, address, why), address, to, why)
-        async with self._bringing(*{to for to in ways.values() if to}):
+        async with self._parts.arrivals.bringing(*{to for to in ways.values() if to}):
             leaving = self._leaving(queue, origins, ways, why)
             if not len(leaving):
                 return 0
-            await self._settled(await self._staged(leaving))
+            await self._parts.horizon.settled(await self._staged(leaving))
         self._tell(queue, leaving, why)
         return len(leaving)
 
@@ -151,7 +124,7 @@ class Forwarding:
         name = text(ruling, prefix + "prefix") + address + text(ruling, prefix + "suffix")
         if self._core.bindings.queue_named(name) is None:
             quoted = address.replace("'", "''")
-            await self._make_queue(to, name, f"{core_message.ORIGINAL_ADDRESS} = '{quoted}'")
+            await self._parts.horizon.make_queue(to, name, f"{core_message.ORIGINAL_ADDRESS} = '{quoted}'")
 
     # ---- what becomes of them ----
 
@@ -184,7 +157,9 @@ class Forwarding:
     def _leaving(
         self, queue: StoreQueue, origins: Sequence[_Origin], ways: Mapping[str, str], why: Why
     ) -> _Leaving:
-        leaving = _Leaving(queue.content)
+        leaving = _Leaving(Chosen(queue.content))
+        gone = array("q")
+        paged: dict[PageNumber, array[int]] = {}
         for origin in origins:
             to = ways[origin.address]
             routed = self._routed(queue, origin, to, why) if to else None
@@ -193,14 +168,16 @@ class Forwarding:
                 self._tell_kept(queue, to, why)
                 continue
             if isinstance(origin.chosen, PagedMessage):
-                leaving.paged.append(origin.chosen)
+                paged.setdefault(origin.chosen.number, array("q")).append(origin.chosen.index)
             else:
-                leaving.messages.append(origin.chosen)
+                gone.append(origin.chosen)
             if routed is not None and routed.queues:
-                numbered = (MessageId(self._journals.ids.draw()), routed)
+                numbered = (self._parts.publishing.new_id(), routed)
                 leaving.copies.setdefault(to, []).append(numbered)
             else:
                 leaving.dropped[to] += 1
+        leaving.chosen.claims.append(Claim(leaving.chosen.queue, gone))
+        leaving.chosen.paged += [ChosenOfPage(one, Claim(one, indexes)) for one, indexes in paged.items()]
         return leaving
 
     def _routed(self, queue: StoreQueue, origin: _Origin, to: str, why: Why) -> Routed | None:
@@ -225,20 +202,15 @@ class Forwarding:
     # ---- records ----
 
     async def _staged(self, leaving: _Leaving) -> Position:
-        large: list[MessageId] = []
-        try:
+        publishing = self._parts.publishing
+        async with self._parts.changes.one() as change:
             for to, copies in leaving.copies.items():
-                numbered = [(message_id, one.message) for message_id, one in copies]
-                large += await self._publishing.write_bodies(to, numbered)
-            return self._removing.in_transaction(lambda tx: self._stage_in(tx, leaving, frozenset(large)))
-        except BaseException:
-            await unbroken(lambda: self._publishing.remove_bodies(large))
-            raise
-
-    def _stage_in(self, tx: TxId, leaving: _Leaving, large: frozenset[MessageId]) -> None:
-        for to, copies in leaving.copies.items():
-            self._publishing.stage_routed_in(tx, to, copies, large=large)
-        self._removing.stage_few_in(tx, leaving.content, leaving.messages, leaving.paged)
+                numbered = ((message_id, one.message) for message_id, one in copies)
+                await publishing.write_bodies(change, to, numbered)
+                publishing.remember_in(change, to, (one for _, one in copies))
+                publishing.stage_arriving_in(change, to, copies)
+            await self._parts.removing.stage_in(change, leaving.chosen, self._empties)
+            return change.commit()
 
     def _tell_kept(self, queue: StoreQueue, to: str, why: Why) -> None:
         """Say once of a queue that such messages stay in it. `to`: where they cannot go, if it is known."""

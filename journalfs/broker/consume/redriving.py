@@ -11,12 +11,13 @@ from array import array
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, cast
 
 from journalfs.api import QueuePath, Redriven
 from journalfs.bindings.model import Queue as QueueModel
-from journalfs.broker.consume.leaving import chosen_runs
-from journalfs.change.long_changes import pieces
+from journalfs.broker.consume.copies import Copies, Restored
+from journalfs.broker.consume.leaving import Choice, chosen_runs
+from journalfs.change.change import pieces
 from journalfs.errors import AddressFull, Damaged, HeldByReaders, NoOrigin, RecordTooLarge
 from journalfs.ids import MessageId
 from journalfs.live.core import Core
@@ -32,16 +33,16 @@ NAMED_MAX: Final = 20
 _STAYS: Final = (AddressFull, Damaged, RecordTooLarge, HeldByReaders)
 """Why some messages stay and others may go."""
 
-SendBack = Callable[[StoreQueue, QueuePath, str, "array[int]"], Awaitable[int]]
-"""Sends messages of a queue to another one, where they were sent to some address; how many left."""
+Move = Callable[[StoreQueue, QueuePath, Choice, type[Copies], str], Awaitable[int]]
+"""Moves messages of a queue to another one: `Leaving.move`."""
 
 
 class Redriving:
-    def __init__(self, core: Core, concerns: Callable[[str, str], bool], send_back: SendBack) -> None:
+    def __init__(self, core: Core, concerns: Callable[[str, str], bool], move: Move) -> None:
         """`concerns`: whether what is sent to the second address may go to queues of the first."""
         self._core = core
         self._concerns = concerns
-        self._send_back = send_back
+        self._move = move
 
     async def planned(self, source: StoreQueue, message_ids: Sequence[MessageId]) -> Redriven:
         """What would become of messages. Nothing changes."""
@@ -105,7 +106,8 @@ class Redriving:
     ) -> int:
         """Send some in one transaction, or those of them that can be sent, each in one of its own."""
         try:
-            return await self._send_back(source, path, address, ids)
+            wanted = cast("Sequence[MessageId]", ids)
+            return await self._move(source, path, lambda found: chosen_runs(found, wanted), Restored, address)
         except _STAYS as error:
             if len(ids) == 1 or isinstance(error, AddressFull):
                 ways.stay(str(error), ids)

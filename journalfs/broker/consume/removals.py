@@ -294,11 +294,19 @@ class Noting:
         """Whether anything is kept: somebody asked for it, who can show it."""
         self.removals = Removals(core.clock)
 
-    def begin(
-        self, queue: Queue, by: Hashable | None = None, is_over: Callable[[], bool] = always
-    ) -> Removal | None:
-        """Messages of a queue are about to be removed. None: nobody is to have them back."""
-        return self.removals.begin(queue, by, is_over) if self._keeps() else None
+    async def leaving(
+        self, chosen: Chosen, by: Hashable | None = None, is_over: Callable[[], bool] = always
+    ) -> Callable[[], None]:
+        """Messages of a queue are about to be removed; call what this returns when that is durable."""
+        queue, only = chosen.content.model, chosen.only()
+        if not self._keeps():
+            return lambda: None
+        if only is None:
+            removal = self.removals.begin(queue, by, is_over)
+            await removal.note_all(chosen)
+            return lambda: self.removals.add(removal)
+        noted = self.removals.noted(chosen.content, only)
+        return lambda: None if noted is None else self.removals.add_one(queue, noted, by, is_over)
 
     def one(self, content: QueueContent, message_id: MessageId) -> Noted | None:
         """The same of a single one of the journal, to be given to `Removals.add_one`."""

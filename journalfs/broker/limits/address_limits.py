@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -184,10 +184,10 @@ class _Most:
 class PageRoom:
     """Use from one event loop."""
 
-    def __init__(self, core: Core, paging: Paging, takes_pages: Callable[[str], bool]) -> None:
+    def __init__(self, core: Core, paging: Paging) -> None:
         self.pages_now = paging.pages_now
         """Whether what lies in pages of an address is not consumed yet."""
-        self.takes_pages = takes_pages
+        self.takes_pages = paging.takes_pages
         """Whether an address goes on paging, or can begin to."""
         self._core = core
         self._paging = paging

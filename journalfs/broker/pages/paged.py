@@ -13,8 +13,6 @@ from journalfs.bodies.writing import BodyStore
 from journalfs.broker.pages.page_cleanup import PageCleanup
 from journalfs.change.journals import Journals
 from journalfs.change.paging import Paging
-from journalfs.change.publishing import Publishing
-from journalfs.engine.page_file import PageStore
 from journalfs.engine.waiting import Turn
 from journalfs.errors import JournalfsError
 from journalfs.format import record_bodies
@@ -89,24 +87,11 @@ class PageCounters:
 class Paged:
     """Use from one event loop."""
 
-    def __init__(
-        self,
-        core: Core,
-        journals: Journals,
-        publishing: Publishing,
-        bodies: BodyStore,
-        *,
-        pages: PageStore,
-        take_over: Callable[[], bool],
-    ) -> None:
-        sync_alone = journals.messages.settings.sync_non_transactional
-        self.paging = Paging(
-            core, journals, publishing, pages=pages, sync_alone=sync_alone, take_over=take_over
-        )
+    def __init__(self, core: Core, journals: Journals, paging: Paging, bodies: BodyStore) -> None:
+        self.paging = paging
         self._core = core
         self._journals = journals
-        self._take_over = take_over
-        self._cleanup = PageCleanup(core, journals, self.paging, bodies)
+        self._cleanup = PageCleanup(core, journals, paging, bodies)
         self._counters = PageCounters(core, journals)
 
     @property
@@ -161,5 +146,5 @@ class Paged:
         if self._journals.failure is not None:
             return
         self._journals.messages.drain()
-        self._take_over()
+        self.paging.current()
         self._counters.snapshot()

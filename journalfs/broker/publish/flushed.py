@@ -10,17 +10,18 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final
 
 from journalfs import door
 from journalfs.bodies.flushed import FlushedFolder
 from journalfs.bodies.writing import Spool
 from journalfs.broker.limits.admission import Admitted
 from journalfs.broker.publish.framing import Framer, Framing, framing_of
-from journalfs.change.duplicates import Settled
+from journalfs.broker.publish.publication import path_of
+from journalfs.broker.publish.sending import Sending
 from journalfs.engine.waiting import offload
 from journalfs.errors import (
     BadEnvelope,
@@ -35,11 +36,6 @@ from journalfs.format.flush_note import FlushNote
 from journalfs.limits import NAME_BYTES_MAX
 from journalfs.message.outgoing import Buffer, Outgoing, WholeFile
 
-if TYPE_CHECKING:
-    from journalfs.broker.limits.admission import Admission
-    from journalfs.change.journals import Journals
-    from journalfs.live.core import Core
-
 FLUSHED: Final = "flushed"
 UNPUBLISHED: Final = "unpublished"
 
@@ -50,41 +46,17 @@ _FOR_GOOD: Final = (BadEnvelope, Damaged, NoRoute, NoSuchName, RecordTooLarge)
 """What is not going to be different another time."""
 
 
-def path_of(address: str, queue: str | None, file_name: str | None = None) -> str:
-    """Where in the tree a file is written, for people."""
-    return "/".join(name for name in (address, queue, file_name) if name is not None)
-
-
-class PublishingStore(Protocol):
-    """Where files are published: `journalfs.store.write.store.WritingStore`."""
-
-    core: Core
-    journals: Journals
-    admission: Admission
-
-    async def publish(
-        self,
-        address: str,
-        queue: str | None,
-        messages: Sequence[Outgoing],
-        *,
-        path: str | None = None,
-        whole: bool = False,
-        admitted: Admitted | None = None,
-        settles: str | None = None,
-    ) -> None: ...
-
-    def own_directory(self, name: str) -> Path: ...
-
-
 class Flushed:
     """The notes of one store. Nothing but one process has a store open for writing."""
 
-    def __init__(self, store: PublishingStore, settled: Settled, folder: FlushedFolder) -> None:
-        self._store = store
-        self._core = store.core
-        self._settled = settled
+    def __init__(self, sending: Sending, folder: FlushedFolder, own_directory: Callable[[str], Path]) -> None:
+        """`own_directory`: makes one of those that lie beside the broker's."""
+        self.sending = sending
+        self._core = sending.parts.core
+        self._journals = sending.parts.journals
+        self._settled = sending.publishing.settled
         self.folder = folder
+        self._own_directory = own_directory
         self._left: list[FlushNote] = []
         self._gone: list[str] = []
         """Notes that have done their work and are still there."""
@@ -171,7 +143,7 @@ class Flushed:
                 raise SystemFailure.from_os(
                     error, note.file_name, doing="read the flushed content"
                 ) from error
-            await self._store.publish(
+            await self.sending.publish(
                 note.address,
                 note.queue,
                 messages,
@@ -184,11 +156,11 @@ class Flushed:
 
     def admitted(self, address: str) -> Admitted:
         """What is published at the last close was taken by a write; nobody could be told otherwise now."""
-        return Admitted(self._store.admission.decide_late(address), late=True)
+        return Admitted(self.sending.admission.decide_late(address), late=True)
 
     async def settled(self, note_id: str) -> None:
         """It is published, by a transaction that says so: the note has done its work."""
-        writer = self._store.journals.messages
+        writer = self._journals.messages
         await writer.durable(writer.position)
         self.drop(note_id)
 
@@ -214,25 +186,20 @@ class Flushed:
 
     # ---- what goes ----
 
-    def take_gone(self) -> list[str]:
-        """Notes that are to be removed, by whoever asks."""
-        gone, self._gone = self._gone, []
-        return gone
-
     async def tidy(self) -> None:
         """Remove what is of no use any more. Raises OSError and JournalfsError; then opening the store does
         it.
         """
-        gone = self.take_gone()
+        gone, self._gone = self._gone, []
         if gone:
             await offload(lambda: self.folder.remove(gone))
             self._settled.forget(gone)
 
     def close(self) -> None:
         """The same, at the end."""
-        gone = self.take_gone()
+        gone, self._gone = self._gone, []
         try:
-            if gone and self._store.journals.failure is None:
+            if gone and self._journals.failure is None:
                 self.folder.remove(gone)
                 self._settled.forget(gone)
         except (OSError, JournalfsError) as error:
@@ -292,7 +259,7 @@ class Flushed:
         self._core.events.add("kept", message, level=logging.ERROR)
 
     def _aside(self, file_name: str) -> Path:
-        directory = self._store.own_directory(UNPUBLISHED)
+        directory = self._own_directory(UNPUBLISHED)
         now_ms = self._core.clock.now_ms()
         prefix = f"{now_ms}-{self.new_id()}-"
         # The end of a long name, which has the suffix, where both together are too long.

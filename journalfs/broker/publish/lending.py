@@ -7,24 +7,18 @@ and a reference to each of its queues, or a transaction of such. All else is lef
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from journalfs.api import LentEnd
 from journalfs.broker.limits.admission import Admission
-from journalfs.change.address_rules import ExpiryRule
-from journalfs.change.arrivals import Arrivals
-from journalfs.change.journals import Journals
-from journalfs.change.publishing import Publishing
-from journalfs.change.queue_kinds import QueueKinds
-from journalfs.change.routing import AnyRoute, Routing
+from journalfs.change.routing import AnyRoute
+from journalfs.change.store_parts import StoreParts
 from journalfs.clock import SystemClock
 from journalfs.engine.tail import FLUSH, FULL, STAGE, UNFIT, UNLIMITED, Tail, TailWay
 from journalfs.errors import JournalfsError
-from journalfs.live.core import Core
 from journalfs.live.memory import Held, each_at_most
 from journalfs.message.outgoing import USER_IDS
-from journalfs.records.files.upkept import Position
 
 
 @dataclass(slots=True)
@@ -46,27 +40,20 @@ class LinesWay:
 class Lending:
     """`writable` says whether anything may be published at all, `published` is called when something was."""
 
-    core: Core
-    journals: Journals
-    routing: Routing
-    rules: Callable[[str], ExpiryRule]
-    kinds: QueueKinds
-    publishing: Publishing
+    parts: StoreParts
     admission: Admission
-    arrivals: Arrivals
     writable: Callable[[], bool]
     published: Callable[[], None]
-    settle: Callable[[Position], Awaitable[None]]
-    """Has it durable, where flushes are left to Python."""
     tail: Tail
 
     @property
     def defers(self) -> bool:
-        return self.journals.messages.backend.defers
+        return self.parts.journals.messages.backend.defers
 
     async def settled(self) -> None:
         """Return when all that was published is durable. Raises WriteFailed."""
-        await self.settle(self.journals.messages.position)
+        horizon, position = self.parts.horizon, self.parts.journals.messages.position
+        await horizon.settled_unbroken(position, only_adds=True)
 
     @property
     def end(self) -> LentEnd:
@@ -76,7 +63,7 @@ class Lending:
     @property
     def failure(self) -> Exception | None:
         """Why nothing can be published any more."""
-        return self.journals.failure
+        return self.parts.journals.failure
 
     @staticmethod
     def way(address: str, queue: str | None) -> LinesWay:
@@ -85,10 +72,14 @@ class Lending:
 
     def lend(self, ways: Iterable[LinesWay]) -> bool:
         """Lend it, to publish on those of the ways that are open now. False: it stays here."""
-        if not self.writable() or self.arrivals.leaving or not self.journals.messages.lend(self.tail):
+        if (
+            not self.writable()
+            or self.parts.arrivals.leaving
+            or not self.parts.journals.messages.lend(self.tail)
+        ):
             return False
-        fields, clock = self.tail.fields, self.core.clock
-        fields.id_last, fields.id_end = self.journals.ids.last, self.journals.ids.end
+        fields, clock = self.tail.fields, self.parts.core.clock
+        fields.id_last, fields.id_end = self.parts.journals.ids.last, self.parts.journals.ids.end
         fields.step_last = USER_IDS.last
         fields.now_ms = -1 if isinstance(clock, SystemClock) else clock.now_ms()
         claimed: set[tuple[str, str | None]] = set()
@@ -101,15 +92,15 @@ class Lending:
         way.tail.close()
         address = way.address
         try:
-            route = way.route = self.routing.of_any(address, way.queue)
+            route = way.route = self.parts.routing.of_any(address, way.queue)
             room = self.admission.room(address)
         except JournalfsError:
             return False
         if route is None or room is None or not route.queues_per_message:
             return False
-        if self.kinds.special((*route.every, *route.in_turn)):
+        if self.parts.kinds.special((*route.every, *route.in_turn)):
             return False
-        if way.queue is None and self.routing.besides(address):
+        if way.queue is None and self.parts.routing.besides(address):
             return False
         # Nobody but one way knows whose turn it is, or how much room is left.
         needed: set[tuple[str, str | None]] = set()
@@ -121,10 +112,10 @@ class Lending:
             return False
         claimed |= needed
         way.tail.open(
-            self.publishing.batch_of(address, route),
-            turn=self.routing.turn(address, route),
-            expires_ms=self.rules(address).delay_of_new_ms(),
-            each_bytes=each_at_most(address, max(1, len(self.core.bindings.queues_of(address)))),
+            self.parts.publishing.batch_of(address, route),
+            turn=self.parts.routing.turn(address, route),
+            expires_ms=self.parts.rules.expiry(address).delay_of_new_ms(),
+            each_bytes=each_at_most(address, max(1, len(self.parts.core.bindings.queues_of(address)))),
         )
         fields = way.tail.fields
         fields.room_bytes, fields.room_messages = room
@@ -137,9 +128,9 @@ class Lending:
         fields = self.tail.fields
         if not (fields.records or fields.error):
             return False
-        reached = self.journals.messages.take_back(self.tail)
-        position = self.journals.messages.position if self.defers else reached
-        self.journals.ids.drawn(int(fields.id_last))
+        reached = self.parts.journals.messages.take_back(self.tail)
+        position = self.parts.journals.messages.position if self.defers else reached
+        self.parts.journals.ids.drawn(int(fields.id_last))
         USER_IDS.drawn(int(fields.step_last))
         for way in ways:
             self._count(way, position)
@@ -154,7 +145,7 @@ class Lending:
             return
         assert route is not None
         if route.in_turn:
-            self.routing.took_so_many(way.address, route, int(fields.messages))
+            self.parts.routing.took_so_many(way.address, route, int(fields.messages))
         if self.admission.in_force.of(way.address).counted:
             self.admission.staged(way.address, position, Held(int(fields.bytes), int(fields.messages)))
         fields.messages = fields.bytes = 0

@@ -4,46 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
 
 import trio
 
 from journalfs.api import Patience, nothing_follows
 from journalfs.bodies.writing import Spool
 from journalfs.broker.limits.admission import Admitted
-from journalfs.broker.publish.flushed import Flushed, PublishingStore, path_of
+from journalfs.broker.publish.flushed import Flushed
 from journalfs.broker.publish.framing import Framer, Framing, framing_of
+from journalfs.broker.publish.publication import path_of
 from journalfs.engine.waiting import Slices, Turn
 from journalfs.errors import JournalfsError, SystemFailure
 from journalfs.format.flush_note import FlushNote
 from journalfs.limits import PARSED_PIECE_BYTES, SPOOLED_IN_MEMORY_BYTES_MAX
 from journalfs.message.outgoing import Buffer, Outgoing, WholeFile
 
-if TYPE_CHECKING:
-    from journalfs.broker.publish.sending import FindingWays
-
-
-class FilesStore(PublishingStore, Protocol):
-    """The same, for files that are being written."""
-
-    flushed: Flushed
-    ways: FindingWays
-    min_large_bytes: int
-
-    def require_queue(self, address: str, queue: str | None) -> None: ...
-
-    async def published(self) -> None: ...
-
 
 class FilePublisher:
     """One open file. Writes are taken in the order in which they come."""
 
     def __init__(
-        self, store: FilesStore, address: str, queue: str | None, file_name: str, patience: Patience
+        self, flushed: Flushed, address: str, queue: str | None, file_name: str, patience: Patience
     ) -> None:
-        self._store = store
+        self._flushed = flushed
+        self._sending = flushed.sending
         self._patience = patience
-        self._flushed = store.flushed
         self._address = address
         self._queue = queue
         self._file_name = file_name
@@ -53,7 +38,7 @@ class FilePublisher:
         self._note: FlushNote | None = None
         """Of what the last flush made durable and is not published."""
         self._next_id: str | None = None
-        in_memory = min(SPOOLED_IN_MEMORY_BYTES_MAX, store.min_large_bytes - 1)
+        in_memory = min(SPOOLED_IN_MEMORY_BYTES_MAX, self._sending.publishing.min_large_bytes - 1)
         self._spool = Spool(self._make_body, memory_bytes_max=in_memory)
         self._turn = Turn()
         self._size_bytes = 0
@@ -93,9 +78,8 @@ class FilePublisher:
         if self._forgotten:
             self._size_bytes += len(data)
             return
-        self._store.require_queue(self._address, self._queue)
-        self._store.ways.check(self._address, self._queue)
-        admission = self._store.admission
+        self._sending.check(self._address, self._queue)
+        admission = self._sending.admission
         admitted = admission.at_once(self._address) or await admission.enter(self._address, self._patience)
         with admitted:
             async with self._turn:
@@ -148,7 +132,7 @@ class FilePublisher:
             if self._forgotten:
                 return True
             if self._framer is not None and self._size_bytes:
-                await self._store.published()
+                await self._sending.parts.horizon.published()
             if not unfinished:
                 return False
             could_end = True
@@ -167,7 +151,7 @@ class FilePublisher:
         if self._framer is not None:
             self._framer.check_end()
         if self.unfinished_bytes:
-            self._store.require_queue(self._address, self._queue)
+            self._sending.routing.of_any(self._address, self._queue)
 
     async def _note_rest(self) -> None:
         if self._framer is not None:
@@ -224,7 +208,7 @@ class FilePublisher:
                 rest = self._framer.pending()
                 await self._publish_rest(self._framer.finish(), rest)
                 if self._size_bytes:
-                    await self._store.published()
+                    await self._sending.parts.horizon.published()
 
     async def finish_flushed(self) -> None:
         """The last close of a file whose last flush failed, or never came: what was flushed before counts."""
@@ -262,7 +246,7 @@ class FilePublisher:
             # It was never flushed, or there is nothing that outlives the process.
             self._spool.take(rest)
             self._flushed.set_aside_spool(self._spool, self._path, error)
-        elif self._store.journals.failure is None:
+        elif self._sending.parts.journals.failure is None:
             self._flushed.set_aside(note, error)
         else:
             self._flushed.stays(note, error)
@@ -284,7 +268,7 @@ class FilePublisher:
             return
         note = self._note
         settles = None if note is None else note.note_id
-        await self._store.publish(
+        await self._sending.publish(
             self._address,
             self._queue,
             messages,

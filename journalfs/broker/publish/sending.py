@@ -1,33 +1,42 @@
-"""From messages that are published to what is staged: routed, and into the journal or into pages."""
+"""Publishing: what is taken is routed, and staged in the journal or in pages, all in one transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from journalfs.broker.limits.admission import Action, Admission, Admitted
-from journalfs.change.address_rules import AddressRules
-from journalfs.change.paging import Paging
-from journalfs.change.publishing import Published, Publishing, has_ids, taken
-from journalfs.change.queue_kinds import QueueKinds
-from journalfs.change.routing import Alike, Routed, Routing
+from journalfs.api import Patience
+from journalfs.broker.limits.admission import FOREVER, Action, Admission, Admitted
+from journalfs.broker.publish.publication import (
+    Files,
+    Source,
+    is_short,
+    messages_given,
+    messages_in,
+    path_of,
+    pieces_of,
+    read_all,
+)
+from journalfs.change.change import Change
+from journalfs.change.paging import InPages
+from journalfs.change.publishing import taken
+from journalfs.change.routing import Alike, Routed
+from journalfs.change.store_parts import StoreParts
+from journalfs.engine.waiting import checkpoint, unbroken
 from journalfs.ids import QueueId
+from journalfs.limits import PIECE_RECORDS, PIECE_TEXTS, ROUTED_PIECE_MESSAGES
+from journalfs.live.memory import NOTHING, Held
 from journalfs.message.outgoing import NO_PROPERTIES, Outgoing, Texts
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """What became of messages."""
-
-    published: Published | None
-    """None where there was nothing to stage."""
-    duplicates: int = 0
-    """How many were left out, since their duplicate ids are known."""
+from journalfs.records.files.upkept import Position
 
 
 class Ways(NamedTuple):
-    """Where the queues of each address get what is sent."""
+    """Where the queues of each address get what is sent: those of the address itself, and those of wildcard
+    addresses that match it. Each of these addresses has limits and pages of its own.
+    """
 
     stored: tuple[str, ...]
     """These from the journal."""
@@ -37,70 +46,219 @@ class Ways(NamedTuple):
     """These do not get it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
+class Sent:
+    """What was staged of messages: it counts once `position` is durable."""
+
+    position: Position | None = None
+    """None: there was nothing to publish."""
+    transactional: bool = True
+    messages: int = 0
+    """How many were sent."""
+    duplicates: int = 0
+    """How many were left out, since their duplicate ids are known."""
+    held: dict[str, Held] = field(default_factory=dict)
+    """What they take in memory outside of pages, at most, by the address of queues."""
+
+
 class Sending:
-    routing: Routing
-    rules: AddressRules
-    publishing: Publishing
-    paging: Paging
-    kinds: QueueKinds
-    refuse: Callable[[Outgoing], None]
-    """Raises where the store has no place for a message."""
+    def __init__(self, parts: StoreParts, admission: Admission, *, writes_wait: bool) -> None:
+        """`writes_wait` off: a write returns before what it published is durable."""
+        self.parts = parts
+        self.admission = admission
+        self.routing = parts.routing
+        self.publishing = parts.publishing
+        self._writes_wait = writes_wait
 
-    def takes_pages(self, address: str) -> bool:
-        """Whether what an address takes that is to page goes to pages. Nothing in a page can be replaced, so
-        one in which new messages take the place of old ones begins none. One that has some goes on with them:
-        who reads the store again takes what is in pages for newer than what is in the journal.
+    # ---- where it goes ----
+
+    def replaces(self, address: str, queue: str | None = None) -> bool:
+        """Whether messages that are sent to an address, or to one queue, take the place of old ones."""
+        bound = self.routing.reached_from(address)
+        return self.parts.kinds.special(one.queue_id for one in bound if queue in (None, one.name))
+
+    def has_besides(self, address: str, queue: str | None) -> bool:
+        """Whether queues of other addresses get what is sent."""
+        return queue is None and bool(self.routing.besides(address))
+
+    def check(self, address: str, queue: str | None) -> None:
+        """Raises `NoRoute` where nothing takes what is published, and `AddressFull` where a wildcard address
+        refuses what is sent to an address.
         """
-        if self.paging.pages_now(address):
-            return True
-        queues = self.routing.core.bindings.queues_of(address)
-        return not self.kinds.special(tuple(queue.queue_id for queue in queues))
+        self.routing.of_any(address, queue)
+        if queue is None:
+            for wild in self.routing.besides(address):
+                self.admission.decide_beside(wild, late=False)
 
-    def replaces(self, address: str) -> bool:
-        """Whether messages that are sent to an address take the place of old ones in a queue."""
-        return self.kinds.special(tuple(queue.queue_id for queue in self.routing.reached_from(address)))
+    def ways(self, address: str, queue: str | None, taken: Admitted) -> Ways:
+        """The ways of a publication that was taken. Raises `AddressFull`: `check`."""
+        besides = self.routing.besides(address) if queue is None else ()
+        if not besides and taken.action is Action.STORE:
+            return Ways((address,))
+        actions = {address: taken.action}
+        for wild in besides:
+            actions[wild] = self.admission.decide_beside(wild, late=taken.late).action
+        drops = frozenset(of for of, action in actions.items() if action is Action.DROP)
+        paging = (of for of, action in actions.items() if action is Action.PAGE)
+        pages = frozenset(filter(self.parts.paging.takes_pages, paging))
+        stored = tuple(of for of in actions if of not in drops | pages)
+        return Ways(stored, pages, drops)
 
-    def forget_kinds(self, address: str) -> None:
-        """Messages came to an address that were not known to take the place of others."""
-        self.kinds.forget(queue.queue_id for queue in self.routing.reached_from(address))
+    # ---- publishing ----
 
-    async def stage(
+    async def publish_files(
+        self, address: str, queue: str | None, files: Files, patience: Patience = FOREVER
+    ) -> None:
+        with await self.admission.enter(address, patience) as admitted:
+            short = is_short(files)
+            messages = await read_all(files) if short else messages_in(files)
+            path = path_of(address, queue, files[0][1] if len(files) == 1 else None)
+            await self.publish(address, queue, messages, path=path, whole=True, admitted=admitted)
+
+    async def publish(
         self,
         address: str,
         queue: str | None,
-        messages: Sequence[Outgoing],
-        settles: str | None,
-        ways: Ways,
-    ) -> Sent:
-        """Stage messages, or write them to pages, where they are durable at once. `settles`: the note of what
-        was flushed that they take the place of.
+        messages: Sequence[Outgoing] | Source,
+        *,
+        path: str | None = None,
+        whole: bool = False,
+        admitted: Admitted | None = None,
+        settles: str | None = None,
+    ) -> None:
+        """Publish messages in one transaction. `path`: of the file they are in. `whole`: the caller waits for
+        it to be durable even where single writes do not (`SyncMode.CLOSE`). Waits for room, unless they
+        are `admitted` already. `settles`: the note of what was flushed that they take the place of.
         """
-        alike = self.alike(address, queue, messages, ways)
-        if alike is not None and not self.kinds.special(alike.queues):
-            published = await self._stage_alike(alike, settles, pages=bool(ways.pages))
-            if published is not None:
-                return Sent(published)
-        routed = self.routed(address, queue, messages, ways)
-        if ways.pages:
-            published = await self.paging.stage(address, routed, settles)
-        else:
-            published = await self.publishing.stage(address, routed, settles=settles)
-        left = published.messages if published is not None else 0
-        return Sent(published, taken(routed) - left if has_ids(routed) else 0)
+        parts = self.parts
+        parts.horizon.refuse_failed()
+        if isinstance(messages, Sequence) and not messages:
+            return
+        with admitted or await self.admission.enter(address) as entered:
+            if entered.action is Action.DROP and not self.has_besides(address, queue):
+                self.admission.drop(address, await count(messages))
+                return
+            if parts.journals.messages.short_of_space:
+                await parts.journals.make_room()
+            await parts.arrivals.begin(address)
+            try:
+                replaces = self.replaces(address, queue)
+                ways = self.ways(address, queue, entered)
+                sent = await self._stage(address, queue, messages, ways, settles, replaces=replaces)
+                for of in ways.drops:
+                    self.admission.drop(of, sent.messages)
+                self.tell_duplicates(path or path_of(address, queue), address, sent)
+                if ways.pages:
+                    await unbroken(parts.horizon.show)  # what is in pages does not wait for the journal
+                if sent.position is None:
+                    # What makes them superfluous may be on its way itself.
+                    await parts.horizon.published()
+                    return
+                self.weighed(sent, sent.position)
+                entered.done()
+                await self._settled(sent.position, whole=whole, transactional=sent.transactional)
+                if ways.pages:
+                    self.admission.look_again()  # who waits to know how much is in pages
+                if not replaces and self.replaces(address, queue):
+                    # It was not so in the beginning.
+                    parts.kinds.forget(one.queue_id for one in self.routing.reached_from(address))
+                self.clear_replaced()
+            finally:
+                parts.arrivals.end(address)
 
-    async def _stage_alike(self, alike: Alike, settles: str | None, *, pages: bool) -> Published | None:
-        """Stage texts together; None where they have to be looked at one by one all the same."""
-        if pages:
-            begun = self.paging.begun_texts(alike, settles=settles)
-            if begun is None:
-                return None
-            self.routing.took_turns(alike)
-            return await self.paging.stage_texts(begun)
-        published = self.publishing.stage_texts(alike, settles=settles)
-        if published is not None:
-            self.routing.took_turns(alike)
-        return published
+    async def _settled(self, position: Position, *, whole: bool, transactional: bool) -> None:
+        """Wait for a publication, as far as its publisher is to, and show it, even if cancelled meanwhile."""
+        parts, writer = self.parts, self.parts.journals.messages
+        if whole or (self._writes_wait and writer.waits(transactional=transactional)):
+            only_adds = not parts.removing.has_replaced
+            await parts.horizon.settled_unbroken(position, only_adds=only_adds)
+        elif writer.committer.reached_position >= position:
+            await unbroken(parts.horizon.show)
+
+    def weighed(self, sent: Sent, position: Position) -> None:
+        for of, held in sent.held.items():
+            self.admission.staged(of, position, held)
+
+    def clear_replaced(self) -> None:
+        """Clear away what left since others came."""
+        if self.parts.removing.has_replaced:
+            self.parts.removing.clear_replaced()
+            self.parts.core.changes.left()
+            self.admission.look_again()
+
+    def tell_duplicates(self, path: str, address: str, sent: Sent) -> None:
+        """Messages were left out of a publication: who wrote them is told of no failure."""
+        if sent.duplicates:
+            core = self.parts.core
+            core.duplicates_left_out[address] += sent.duplicates
+            known = "1 message is" if sent.duplicates == 1 else f"{sent.duplicates} messages are"
+            message = f"{path}: {known} not published: {address} knows the duplicate ids already"
+            core.events.add("duplicates", message, level=logging.INFO, what=path, messages=sent.duplicates)
+
+    # ---- staging ----
+
+    async def _stage(
+        self,
+        address: str,
+        queue: str | None,
+        messages: Sequence[Outgoing] | Source,
+        ways: Ways,
+        settles: str | None,
+        *,
+        replaces: bool,
+    ) -> Sent:
+        """Stage messages, or write them to pages, where they are durable at once. Raises JournalfsError, and
+        then nothing counts; so it is when this is cancelled.
+        """
+        few = messages if isinstance(messages, Sequence) else ()
+        if few and len(few) <= PIECE_RECORDS and not replaces and not ways.pages:
+            alike = self.alike(address, queue, few, ways)
+            position = None if alike is None else self.publishing.stage_texts(alike, settles=settles)
+            if alike is not None and position is not None:
+                self.routing.took_turns(alike)
+                held = {of: self.admission.weigh(of, few) for of in ways.stored}
+                is_one = alike.pairs == 1 and settles is None
+                return Sent(position, not is_one, len(few), held=held)
+        routed = self.routed(address, queue, few, ways) if len(few) == 1 else ()
+        alone = settles is None and self._is_alone(routed, replaces=replaces)
+        async with self.parts.changes.one(alone=alone) as change:
+            if settles is not None:
+                self.publishing.settle_in(change, settles)
+            staging = self._staging(change, address, queue, ways, replaces=replaces)
+            if routed:
+                staging.counted(few)
+                await staging.stage_routed(routed)
+            else:
+                given = messages_given(messages) if isinstance(messages, Sequence) else messages
+                await staging.stage_all(given)
+            await change.written()
+            if alone or change.begun:
+                staging.sent.position = change.commit()
+        staging.sent.transactional = not alone
+        return staging.sent
+
+    @staticmethod
+    def _is_alone(routed: Sequence[Routed], *, replaces: bool) -> bool:
+        """Whether it is a single message that needs no transaction: for one queue, or in pages."""
+        if len(routed) != 1 or replaces or routed[0].message.duplicate_id is not None:
+            return False
+        one = routed[0]
+        return bool(one.queues) and (one.pages_of is not None or len(one.queues) == 1)
+
+    async def stage_in(
+        self, change: Change, address: str, queue: str | None, source: Source, ways: Ways
+    ) -> Sent:
+        """The same as part of a change."""
+        replaces = change.is_decided and self.replaces(address, queue)
+        staging = self._staging(change, address, queue, ways, replaces=replaces)
+        await staging.stage_all(source)
+        return staging.sent
+
+    def _staging(
+        self, change: Change, address: str, queue: str | None, ways: Ways, *, replaces: bool
+    ) -> _Staging:
+        pages = InPages(self.parts.paging, change, address, ways.pages) if ways.pages else None
+        return _Staging(self, change, address, queue, ways, pages, replaces)
 
     def alike(
         self, address: str, queue: str | None, messages: Sequence[Outgoing], ways: Ways
@@ -108,7 +266,7 @@ class Sending:
         """Messages that can be staged together; None where they have to be looked at one by one. Raises
         `NoRoute`.
         """
-        if ways.drops or (ways.pages and queue is None and self.routing.besides(address)):
+        if ways.drops or (ways.pages and self.has_besides(address, queue)):
             return None
         if not isinstance(messages, Texts) or messages.properties is not NO_PROPERTIES:
             return None
@@ -116,21 +274,22 @@ class Sending:
         if route is None:
             return None
         turn = self.routing.turn(address, route)
-        return Alike(address, messages, route, turn, self.rules.expiry(address))
+        return Alike(address, messages, route, turn, self.parts.rules.expiry(address))
 
     def routed(
         self, address: str, queue: str | None, messages: Sequence[Outgoing], ways: Ways
     ) -> list[Routed]:
         """Messages with the queues that get them, and how."""
-        routed = self.routing.routed(address, queue, self.rules.expiring(address, messages), ways.pages)
+        ruled = self.parts.rules.expiring(address, messages)
+        routed = self.routing.routed(address, queue, ruled, ways.pages)
         for one in routed:
-            self.refuse(one.message)
-            self.kinds.refuse_unloadable(one.queues, one.message)
+            self.parts.horizon.refuse_message(one.message)
+            self.parts.kinds.refuse_unloadable(one.queues, one.message)
         if not ways.pages and not ways.drops:
             return routed
-        return [part for one in routed for part in self._parts(one, ways)]
+        return [part for one in routed for part in self._parts_of(one, ways)]
 
-    def _parts(self, one: Routed, ways: Ways) -> Iterator[Routed]:
+    def _parts_of(self, one: Routed, ways: Ways) -> Iterator[Routed]:
         """A message once for each way that it takes: pages hold nothing for queues of other addresses."""
         parts: dict[str | None, list[QueueId]] = {}
         for queue in one.queues:
@@ -143,36 +302,75 @@ class Sending:
             yield Routed(one.message, tuple(queues), pages_of, is_copy=number > 0)
 
 
-# The ways that what is sent to an address takes to queues: those of the address itself, and those of
-# wildcard addresses that match it. Each of these addresses has limits and pages of its own.
+@dataclass(slots=True)
+class _Staging:
+    """Stages messages for one address as part of a change, piece by piece: no more than a piece is in memory.
+    `replaces`: queues may let go of others for them.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class FindingWays:
-    routing: Routing
     sending: Sending
-    admission: Admission
+    change: Change
+    address: str
+    queue: str | None
+    ways: Ways
+    pages: InPages | None
+    replaces: bool
+    sent: Sent = field(default_factory=Sent)
 
-    def has_besides(self, address: str, queue: str | None) -> bool:
-        """Whether queues of other addresses get what is sent."""
-        return queue is None and bool(self.routing.besides(address))
+    async def stage_all(self, source: Source) -> None:
+        async with aclosing(source):
+            async for messages in source:
+                for piece in _pieces(messages):
+                    self.counted(piece)
+                    await self._stage_piece(piece)
 
-    def check(self, address: str, queue: str | None) -> None:
-        """Raises `AddressFull` where a wildcard address refuses what is sent to an address."""
-        if queue is None:
-            for wild in self.routing.besides(address):
-                self.admission.decide_beside(wild, late=False)
+    def counted(self, messages: Sequence[Outgoing]) -> None:
+        self.sent.messages += len(messages)
+        for of in self.ways.stored:
+            weight = self.sending.admission.weigh(of, messages)
+            self.sent.held[of] = self.sent.held.get(of, NOTHING) + weight
 
-    def find(self, address: str, queue: str | None, taken: Admitted) -> Ways:
-        """The ways of a publication that was taken. Raises `AddressFull`: `check`."""
-        besides = self.routing.besides(address) if queue is None else ()
-        if not besides and taken.action is Action.STORE:
-            return Ways((address,))
-        actions = {address: taken.action}
-        for wild in besides:
-            actions[wild] = self.admission.decide_beside(wild, late=taken.late).action
-        drops = frozenset(of for of, action in actions.items() if action is Action.DROP)
-        paging = (of for of, action in actions.items() if action is Action.PAGE)
-        pages = frozenset(filter(self.sending.takes_pages, paging))
-        stored = tuple(of for of in actions if of not in drops | pages)
-        return Ways(stored, pages, drops)
+    async def _stage_piece(self, messages: Sequence[Outgoing]) -> None:
+        sending = self.sending
+        alike = None if self.replaces else sending.alike(self.address, self.queue, messages, self.ways)
+        if alike is not None and await self._stage_alike(alike):
+            sending.routing.took_turns(alike)
+            await self.change.after(len(messages))
+            return
+        for some in pieces_of(messages, ROUTED_PIECE_MESSAGES):
+            await self.stage_routed(sending.routed(self.address, self.queue, some, self.ways))
+
+    async def _stage_alike(self, alike: Alike) -> bool:
+        """False, with nothing staged, if they have to be looked at one by one all the same."""
+        if self.pages is not None:
+            return await self.pages.add_texts(alike)
+        return self.sending.publishing.stage_texts_in(self.change.tx, alike)
+
+    async def stage_routed(self, routed: Sequence[Routed]) -> None:
+        publishing = self.sending.publishing
+        before = publishing.position
+        numbered = await publishing.numbered_in(self.change, self.address, routed)
+        self.sent.duplicates += taken(routed) - taken(one for _, one in numbered)
+        stage = publishing.stage_arriving_in if self.replaces else publishing.stage_in
+        stage(self.change, self.address, numbered)
+        if self.pages is not None:
+            await self.pages.add(numbered)
+        await self.change.after(max(publishing.position - before, len(numbered)))
+
+
+def _pieces(messages: Sequence[Outgoing]) -> Iterator[Sequence[Outgoing]]:
+    if isinstance(messages, Texts):
+        return messages.pieces(PIECE_TEXTS)
+    return pieces_of(messages, ROUTED_PIECE_MESSAGES)
+
+
+async def count(messages: Sequence[Outgoing] | Source) -> int:
+    """Raises what reading them raises."""
+    if isinstance(messages, Sequence):
+        return len(messages)
+    found = 0
+    async with aclosing(messages):
+        async for some in messages:
+            found += len(some)
+            await checkpoint()
+    return found

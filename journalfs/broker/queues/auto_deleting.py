@@ -40,7 +40,7 @@ class AutoDeleting:
 
     @property
     def uses(self) -> Uses:
-        return self.deleting.deliveries.uses
+        return self.deleting.parts.uses
 
     @property
     def period_ms(self) -> int:
@@ -98,7 +98,7 @@ class AutoDeleting:
         return used and self.core.clock.now_ms() - since_ms >= binding.auto_delete_delay_ms
 
     def _count(self, queue: Queue) -> int:
-        return self.deleting.find((queue.address, queue.name)).message_count
+        return self.deleting.parts.horizon.queue_at((queue.address, queue.name)).message_count
 
     def _is_empty(self, queue: Queue) -> bool:
         paged = self.core.paged(queue.address)

@@ -2,66 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from journalfs.api import QueuePath
 from journalfs.bindings.model import Queue
 from journalfs.broker.consume.delivering import Deliveries
 from journalfs.broker.pages.paged import Paged
 from journalfs.broker.queues.administering import Administering, address_named, queue_named
-from journalfs.change.arrivals import Arrivals
-from journalfs.change.duplicates import DuplicateIds
-from journalfs.change.journals import Journals
+from journalfs.change.store_parts import StoreParts
 from journalfs.errors import HeldByReaders, NotEmpty
-from journalfs.live.core import Core
 from journalfs.records.files.upkept import Position
-from journalfs.views.queues import StoreQueue
 from journalfs.views.transactions import any_concerned, refuse_concerned
 
 
 @dataclass(slots=True)
 class Deleting:
     """Whoever calls any of these is the only one to change the bindings meanwhile. `bound` waits for a change
-    of the bindings, `published` for what was staged. `reached_from` says which queues get what is sent to an
-    address, and `concerns` whether those of one address, a wildcard perhaps, get what is sent to another.
+    of them.
     """
 
-    core: Core
-    journals: Journals
-    duplicates: DuplicateIds
+    parts: StoreParts
     administering: Administering
-    arrivals: Arrivals
     deliveries: Deliveries
     paged: Paged
-    find: Callable[[QueuePath], StoreQueue]
     bound: Callable[[Position | None], Awaitable[None]]
-    published: Callable[[], Awaitable[None]]
-    reached_from: Callable[[str], Sequence[Queue]]
-    concerns: Callable[[str, str], bool]
 
     async def address(self, name: str) -> None:
         """Raises `NoSuchName`, and `NotEmpty` while it has queues, or a page of others in its folder."""
-        address = address_named(self.core.bindings, name)
-        if self.core.bindings.queues_of(name):
+        address = address_named(self.parts.core.bindings, name)
+        if self.parts.core.bindings.queues_of(name):
             raise NotEmpty(f"{name}: queues are bound to it")
-        stray = self.core.stray_page(name)
+        stray = self.parts.core.stray_page(name)
         if stray is not None:
             what = "is of queues of another address and would go too; unmount, and move it where it belongs"
             raise NotEmpty(f"{name}: {stray} {what}")
         await self.bound(self.administering.delete_address(address))
         self.administering.deleted.was_deleted(address)
         await self.paged.address_deleted(name)
-        self.deliveries.uses.address_gone(name)
+        self.parts.uses.address_gone(name)
 
     async def queue(self, address: str, name: str) -> None:
         """Raises `NoSuchName`, `NotEmpty` while it holds messages, `HeldByReaders` while it is consumed, and
         `HeldByTransaction` while it is not decided what it holds.
         """
         async with self._alone(address):
-            model = queue_named(self.core.bindings, address, name)
-            found = self.find((address, name))
+            model = queue_named(self.parts.core.bindings, address, name)
+            found = self.parts.horizon.queue_at((address, name))
             if len(found):
                 raise NotEmpty(f"{address}::{name}: it holds messages")
             refuse_concerned(found.content)
@@ -77,7 +64,7 @@ class Deleting:
         async with self._alone(model.address):
             if not is_unused():
                 return False
-            found = self.find((model.address, model.name))
+            found = self.parts.horizon.queue_at((model.address, model.name))
             if len(found):
                 await self.deliveries.purge(found)
             if found.message_count or any_concerned(found.content):
@@ -88,22 +75,26 @@ class Deleting:
     @asynccontextmanager
     async def _alone(self, address: str) -> AsyncIterator[None]:
         """Nothing comes to an address, and all that came before is there."""
-        self.arrivals.leaving.add(address)
+        self.parts.arrivals.leaving.add(address)
         try:
-            await self.arrivals.none(address)
-            await self.published()
+            await self.parts.arrivals.none(address)
+            await self.parts.horizon.published()
             yield
         finally:
-            self.arrivals.leaving.discard(address)
+            self.parts.arrivals.leaving.discard(address)
 
     async def _unbind(self, model: Queue) -> None:
         await self.bound(self.administering.delete_queue(model))
         self.administering.deleted.queue_was_deleted(model)
         await self.paged.queue_deleted(model.address, model.queue_id)
-        self.deliveries.uses.queue_gone(model.queue_id, model.address)
-        reached = [one for one in self.duplicates.addresses() if self.concerns(model.address, one)]
+        self.parts.uses.queue_gone(model.queue_id, model.address)
+        reached = [
+            one
+            for one in self.parts.duplicates.addresses()
+            if self.parts.routing.concerns(model.address, one)
+        ]
         for address in reached:
-            if not self.reached_from(address):
+            if not self.parts.routing.reached_from(address):
                 # What is sent to it again is no duplicate of what queues had that are gone.
-                for record in self.duplicates.clear(address):
-                    self.journals.messages.stage_delete(record)
+                for record in self.parts.duplicates.clear(address):
+                    self.parts.journals.messages.stage_delete(record)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import secrets
 from array import array
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,19 +24,14 @@ from journalfs import door
 from journalfs.api import Patience, QueuePath, Send
 from journalfs.broker.consume.copies import Copies, Separate
 from journalfs.broker.consume.delivering import Deliveries
-from journalfs.broker.consume.leaving import Leaving, chosen_runs
-from journalfs.broker.consume.removals import Removal
-from journalfs.broker.limits.admission import Action, Admission, Admitted
-from journalfs.broker.publish.publication import Publication, Staged, messages_in
-from journalfs.broker.publish.sending import FindingWays, Sending
+from journalfs.broker.consume.leaving import chosen_runs
+from journalfs.broker.limits.admission import Action, Admitted
+from journalfs.broker.publish.publication import messages_in
+from journalfs.broker.publish.sending import Sending, Sent, count
 from journalfs.broker.queues.administering import address_named, queue_named
-from journalfs.change.arrivals import Arrivals
-from journalfs.change.change import Change, Changes
-from journalfs.change.duplicates import Settled
-from journalfs.change.journals import Journals
-from journalfs.change.long_changes import pieces
-from journalfs.change.publishing import LongPublication
-from journalfs.change.removing import FEW, Chosen, Removing
+from journalfs.change.change import Change, pieces
+from journalfs.change.duplicates import DRAFTS, Settled
+from journalfs.change.removing import FEW, Chosen
 from journalfs.engine.links import append, write_durably
 from journalfs.engine.pages import page_schedules
 from journalfs.engine.state_batch import places
@@ -46,7 +41,6 @@ from journalfs.format.record_bodies import encode_xid
 from journalfs.format.record_types import MessageType
 from journalfs.format.xid import xid_of
 from journalfs.ids import MessageId
-from journalfs.live.core import Core
 from journalfs.records.files.upkept import Position
 from journalfs.store.snapshot_folder import decoded_name, encoded_name, folder_name
 from journalfs.views.queues import StoreQueue
@@ -212,8 +206,8 @@ class Leaves:
 
     chosen: Chosen
     target: QueuePath | None
-    removal: Removal | None = None
-    """So that they can be brought back once they are acknowledged."""
+    left: Callable[[], None] = lambda: None
+    """Called once they are acknowledged, so that they can be brought back."""
 
 
 @dataclass(slots=True, eq=False)
@@ -294,35 +288,32 @@ class Draft:
             raise MessagesGone(self.name, ", ".join(named) + (f" and {more} more" if more else ""))
 
 
-@dataclass(slots=True)
 class Drafts:
     """Of one store. Use on the trio thread."""
 
-    core: Core
-    journals: Journals
-    removing: Removing
-    deliveries: Deliveries
-    leaving: Leaving
-    sending: Sending
-    publication: Publication
-    changes: Changes
-    arrivals: Arrivals
-    admission: Admission
-    ways: FindingWays
-    committed: Settled
-    find: Callable[[QueuePath], StoreQueue]
-    settle: Callable[[Position], Awaitable[None]]
-    """Waits until a position is durable, and shown."""
-    show: Callable[[], Awaitable[None]]
-    """Has whoever looks see what changed."""
-    tell_duplicates: Callable[[str, str, Staged], None]
-    place: Callable[[], Path]
-    refuse_prepared: Callable[[], None]
-    """Raises where the store has nothing for a prepared transaction."""
-    sync: bool
-    outlive: bool
-    """Whether drafts outlive the process, so that the journal has to tell which were committed."""
-    _drafts: dict[str, Draft] = field(default_factory=dict)
+    def __init__(
+        self,
+        sending: Sending,
+        deliveries: Deliveries,
+        place: Callable[[], Path],
+        *,
+        sync: bool,
+        outlive: bool,
+    ) -> None:
+        """`outlive`: they outlive the process, so that the journal has to tell which were committed."""
+        self.sending = sending
+        self.deliveries = deliveries
+        self.leaving = deliveries.leaving
+        self.admission = sending.admission
+        self.parts = parts = sending.parts
+        self.core = parts.core
+        self.removing = parts.removing
+        self.find = parts.horizon.queue_at
+        self.committed = Settled(parts.core, parts.journals, DRAFTS)
+        self.place = place
+        self.sync = sync
+        self.outlive = outlive
+        self._drafts: dict[str, Draft] = {}
 
     # ---- opening the store ----
 
@@ -401,7 +392,7 @@ class Drafts:
 
     async def begin(self, name: str) -> None:
         """Raises `NameTaken`."""
-        self._writable()
+        self.parts.horizon.refuse_failed()
         if name in self._drafts:
             raise NameTaken(f"there is a transaction {name}")
         make = partial(DraftFolder.make, self.place(), name, self.core.clock.now_ms(), sync=self.sync)
@@ -413,7 +404,7 @@ class Drafts:
         self, name: str, source: QueuePath, message_ids: Sequence[MessageId], target: QueuePath | None
     ) -> int:
         """Raises `HeldByReaders`, `HeldByTransaction`, `NameTaken`, `NoSuchName`."""
-        self._writable()
+        self.parts.horizon.refuse_failed()
         draft = self._named(name)
         async with draft.turn:
             self._named(name, draft)
@@ -429,7 +420,7 @@ class Drafts:
             except BaseException:
                 await unbroken(lambda: self._free(draft, held))
                 raise
-            await unbroken(self.show)
+            await unbroken(self.parts.horizon.show)
         return len(ids)
 
     async def give_back(self, name: str, place: QueuePath, message_ids: Sequence[MessageId]) -> int:
@@ -462,7 +453,7 @@ class Drafts:
             draft.drop(few)
             self.deliveries.show_again(few.chosen)
         before_others()
-        await self.show()
+        await self.parts.horizon.show()
         for few in held:
             await self.leaving.stayed(few.chosen)
 
@@ -473,7 +464,7 @@ class Drafts:
 
     async def prepare(self, name: str, xid: str, sends: Sequence[Send], patience: Patience) -> None:
         """Raises `NameTaken`, and `WrongCall` for what is no id of XA."""
-        self.refuse_prepared()
+        self.parts.horizon.refuse_prepared()
         found = xid_of(xid.replace("%2F", "/"))
         if found is None:
             raise WrongCall(
@@ -495,7 +486,7 @@ class Drafts:
         *,
         prepares: bool,
     ) -> None:
-        self._writable()
+        self.parts.horizon.refuse_failed()
         draft = self._named(name)
         async with draft.turn:
             self._named(name, draft)
@@ -503,8 +494,7 @@ class Drafts:
             if prepares:
                 self._refuse_not_due(draft)
             leaves = draft.leaves()
-            with self._marked(draft, leaves):
-                position = await self._staged(draft, leaves, sends, patience, end, prepares=prepares)
+            position = await self._staged(draft, leaves, sends, patience, end, prepares=prepares)
             await unbroken(lambda: self._ended(draft, leaves, position, prepares=prepares))
 
     @staticmethod
@@ -515,16 +505,6 @@ class Drafts:
             if later is not None:
                 where = "::".join(held.source)
                 raise WrongCall(f"{draft.name}: {where}: {later} is not due, and cannot be prepared")
-
-    @contextmanager
-    def _marked(self, draft: Draft, leaves: Iterable[Leaves]) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            self.committed.undo(draft.folder.transaction)
-            for one in leaves:
-                self.removing.leave_places(one.chosen)
-            raise
 
     async def _staged(
         self,
@@ -540,8 +520,8 @@ class Drafts:
         for send in sends:
             self._require(send)
             by_address.setdefault(send.address, []).append(send)
-        moves: dict[QueuePath, bool] = {}
-        """The queues that held messages go to, and whether these begin to page."""
+        moves: dict[QueuePath | None, bool] = {}
+        """The queues that held messages go to, and whether these are full, so that they begin to page."""
         for one in leaves:
             if one.target is not None:
                 action = self.admission.decide_move(one.chosen.content.model.address, one.target[0])
@@ -551,30 +531,25 @@ class Drafts:
                 address: stack.enter_context(await self.admission.enter(address, patience))
                 for address in sorted(by_address)
             }
-            targets = {*by_address, *(address for address, _ in moves)}
-            await stack.enter_async_context(self.arrivals.bringing(*sorted(targets)))
-            await self.journals.make_room()
-            kind = Separate if prepares else Copies
-            copies = {
-                target: await stack.enter_async_context(self.leaving.copies(kind, self.find(target)))
-                for target in moves
-            }
-            publications = {
-                address: await stack.enter_async_context(self.sending.publishing.long_publication(address))
-                for address in taken
-            }
-            async with self.changes.one(is_decided=not prepares) as change:
+            targets = {*by_address, *(queue[0] for queue in moves if queue is not None)}
+            await stack.enter_async_context(self.parts.arrivals.bringing(*sorted(targets)))
+            await self.parts.journals.make_room()
+            async with self.parts.changes.one(is_decided=not prepares) as change:
                 if self.outlive or prepares:
                     self.committed.stage_in(change.tx, draft.folder.transaction)
-                staged: list[tuple[Send, Staged]] = []
+                    change.undo.append(lambda: self.committed.undo(draft.folder.transaction))
+                staged: list[tuple[Send, Sent]] = []
                 for address, admitted in taken.items():
                     for send in by_address[address]:
-                        staged += await self._send(change, send, admitted, publications[address])
+                        staged += await self._send(change, send, admitted)
                 for one in leaves:
-                    await self._leave(change, one, copies, moves)
+                    await self._leave(change, one, full=moves.get(one.target))
                 await change.written()
-                position = end(change) if change.begun else self.journals.messages.position
-            self._weigh(staged, position)
+                position = end(change) if change.begun else self.parts.journals.messages.position
+            for send, sent in staged:
+                self.sending.weighed(sent, position)
+                shown = "::".join(filter(None, (send.address, send.queue)))
+                self.sending.tell_duplicates(shown, send.address, sent)
         return position
 
     def _require(self, send: Send) -> None:
@@ -584,51 +559,30 @@ class Drafts:
         else:
             queue_named(self.core.bindings, send.address, send.queue)
 
-    async def _send(
-        self, change: Change, send: Send, admitted: Admitted, publication: LongPublication
-    ) -> Iterable[tuple[Send, Staged]]:
-        if admitted.action is Action.DROP and not self.ways.has_besides(send.address, send.queue):
-            self.admission.drop(send.address, await self.publication.count(send.files))
+    async def _send(self, change: Change, send: Send, admitted: Admitted) -> Iterable[tuple[Send, Sent]]:
+        if admitted.action is Action.DROP and not self.sending.has_besides(send.address, send.queue):
+            self.admission.drop(send.address, await count(messages_in(send.files)))
             return ()
-        ways = self.ways.find(send.address, send.queue, admitted)
-        replaces = change.is_decided and self.sending.replaces(send.address)
-        source = messages_in(send.files)
-        way = await self.publication.stage_in(
-            change, publication, send.queue, source, ways, replaces=replaces
-        )
+        ways = self.sending.ways(send.address, send.queue, admitted)
+        sent = await self.sending.stage_in(change, send.address, send.queue, messages_in(send.files), ways)
         for of in ways.drops:
-            self.admission.drop(of, way.messages)
-        return ((send, way.staged(None)),)
+            self.admission.drop(of, sent.messages)
+        return ((send, sent),)
 
-    async def _leave(
-        self,
-        change: Change,
-        one: Leaves,
-        copies: Mapping[QueuePath, Copies],
-        full: Mapping[QueuePath, bool],
-    ) -> None:
-        if one.target is None:
-            begin = self.leaving.noting.begin
-            one.removal = begin(one.chosen.content.model) if change.is_decided else None
-            if one.removal is not None:
-                await one.removal.note_all(one.chosen)
-            await self.leaving.take_in(change, one.chosen)
-        else:
-            target = self.find(one.target)
-            await self.leaving.move_in(change, one.chosen, target, copies[one.target], full=full[one.target])
-
-    def _weigh(self, staged: Iterable[tuple[Send, Staged]], position: Position) -> None:
-        for send, one in staged:
-            for of, held in one.held.items():
-                self.admission.staged(of, position, held)
-            shown = "::".join(filter(None, (send.address, send.queue)))
-            self.tell_duplicates(shown, send.address, one)
+    async def _leave(self, change: Change, one: Leaves, *, full: bool | None) -> None:
+        if one.target is not None:
+            kind = Copies if change.is_decided else Separate
+            await self.leaving.move_in(change, one.chosen, self.find(one.target), kind, full=bool(full))
+            return
+        if change.is_decided:
+            one.left = await self.leaving.noting.leaving(one.chosen)
+        await self.leaving.take_in(change, one.chosen)
 
     async def _ended(
         self, draft: Draft, leaves: Iterable[Leaves], position: Position, *, prepares: bool
     ) -> None:
         """It is in the journal: let go of what it held, and of itself."""
-        await self.settle(position)
+        await self.parts.horizon.settled(position)
         for held in draft.held:
             self.deliveries.forget(held.chosen)
         if prepares:
@@ -641,9 +595,8 @@ class Drafts:
             target = None if one.target is None else self.core.bindings.queue_named(one.target[1])
             if target is not None:
                 self.admission.moved(target.address)
-                self.sending.kinds.forget((target.queue_id,))
-            if one.removal is not None:
-                self.leaving.noting.removals.add(one.removal)
+                self.parts.kinds.forget((target.queue_id,))
+            one.left()
             if not prepares:
                 await self.leaving.clear(one.chosen)
         self.admission.look_again()
@@ -686,9 +639,6 @@ class Drafts:
         if found is None or draft not in {None, found}:
             raise NoSuchName(f"{name}: there is no such transaction")
         return found
-
-    def _writable(self) -> None:
-        self.journals.refuse_failed(self.core.shown)
 
 
 def _ids(chosen: Chosen) -> Iterator[int]:

@@ -229,11 +229,11 @@ def _only_read(found: OlderStore, reason: str) -> OlderStore:
 class OlderWritingStore(ElsewhereStore):
     """Queues, settings and what else belongs to the broker's administration stay as they are."""
 
-    def _refuse_message(self, message: Outgoing) -> None:
+    def refuse_message(self, message: Outgoing) -> None:
         if not isinstance(message, CoreMessage):
             self._lacks("a message of AMQP")
 
-    def _refuse_prepared(self) -> None:
+    def refuse_prepared(self) -> None:
         self._lacks("a transaction that is prepared, or decided by hand")
 
     def _lacks(self, what: str) -> NoReturn:
@@ -251,7 +251,7 @@ class OlderWritingStore(ElsewhereStore):
     async def delete_queue(self, address: str, name: str) -> None:
         self._lacks(f"deleting the queue {address}::{name}")
 
-    async def _make_queue(self, address: str, name: str, accepted: str) -> None:
+    async def make_queue(self, address: str, name: str, accepted: str) -> None:
         self._lacks(f"making the queue {address}::{name}")
 
     async def set_attribute(self, address: str, queue: str | None, name: str, value: bytes) -> None:
@@ -270,8 +270,8 @@ class OlderWritingStore(ElsewhereStore):
 class AmqWritingStore(OlderWritingStore):
     """Schedules and delivery counts are not in it, too."""
 
-    def _refuse_message(self, message: Outgoing) -> None:
-        super()._refuse_message(message)
+    def refuse_message(self, message: Outgoing) -> None:
+        super().refuse_message(message)
         assert isinstance(message, CoreMessage)
         if message.scheduled_ms:
             self._lacks("a message that is due later")

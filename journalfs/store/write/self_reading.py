@@ -66,7 +66,8 @@ class SelfReadingStore(JournalStore):
     def read_only(self) -> bool:
         return self.journals.failure is not None
 
-    def _writable(self) -> None:
+    def refuse_failed(self) -> None:
+        """Raises where nothing can be changed any more, or at the moment."""
         self.journals.refuse_failed(self.core.shown)
 
     def _tell_failure(self) -> None:
@@ -164,7 +165,7 @@ class SelfReadingStore(JournalStore):
             return False
         return True
 
-    def _current(self) -> bool:
+    def current(self) -> bool:
         """Take over what is durable; False where it cannot be, as while the journal is being read anew."""
         return not self._reading_anew.locked() and self._take_over_now()
 
@@ -203,7 +204,7 @@ class SelfReadingStore(JournalStore):
                 if self._advance() is PollResult.REWRITTEN:
                     await self._reload()
 
-    async def _catch_up_with_the_disk(self) -> None:
+    async def catch_up(self) -> None:
         """While a long change is staged: so there is little left to take over when it is done."""
         if not self._reading_anew.locked() and not self.journals.messages.upkeep.compacting:
             await self._catch_up()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from journalfs.change.publishing import Publishing
+from journalfs.change.change import Change
 from journalfs.ids import MessageId
 from journalfs.records.files.upkept import Position
 from tests.differential.encode import record
@@ -130,7 +130,7 @@ async def test_killed_between_the_page_and_the_commit(
         settings.write('[address-settings."work"]\npage-size-bytes = 4096\n')
     write_page(writable.little, 1, [small(2000, queues=BOTH)])
     killed = Writable(replace(writable.little, root=tmp_path / "killed"), writable.backend)
-    commit = Publishing.in_transaction
+    commit = Change.commit
 
     def copied(*arguments: Any, **keywords: Any) -> Position:
         # As SIGKILL leaves it at this moment; files that have two names keep both.
@@ -141,7 +141,7 @@ async def test_killed_between_the_page_and_the_commit(
         publisher = store.publisher("work", None, "in.bin")
         await publisher.write(b"x" * 300_000)
         await publisher.flush()
-        monkeypatch.setattr(Publishing, "in_transaction", copied)
+        monkeypatch.setattr(Change, "commit", copied)
         await publisher.finish()
     monkeypatch.undo()
     bodies = killed.root / "large-messages"

@@ -61,7 +61,7 @@ async def test_a_body_is_synced_as_the_setting_says(
             staged.write_bytes(BODY)
             await store.publish_files("work", "work.a", [(staged, "staged.bin")])
         else:
-            await store.publish("work", "work.a", [WholeFile(BODY)], whole=True)
+            await store.sending.publish("work", "work.a", [WholeFile(BODY)], whole=True)
         (body,) = folder.iterdir()
         assert [path for path in synced if path in (body, folder)] == ([body, folder] if expected else [])
         assert len(lines_of(store, "work.a")) == 1

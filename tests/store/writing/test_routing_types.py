@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from journalfs.broker.publish import sending as sending_module
 from journalfs.errors import NoRoute
-from journalfs.store.write import store as store_module
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import LittleStore
 from tests.store.publishing import publish_file
@@ -105,7 +105,7 @@ async def test_files_are_refused_together(
     known = envelope(stated, duplicateId="d")
     envelopes.write_bytes(b'{"body":"plain","duplicateId":"p"}\n' + known)
     files = [(path, path.name) for path in (texts, blob, envelopes)]
-    monkeypatch.setattr(store_module, "is_short", lambda _files: not long)
+    monkeypatch.setattr(sending_module, "is_short", lambda _files: not long)
     async with writable.open() as store:
         await all_of_other_kind(store, stated)
         with pytest.raises(NoRoute, match=f"states routing type {kind} "):

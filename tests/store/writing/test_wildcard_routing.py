@@ -11,11 +11,11 @@ import pytest
 import trio
 import trio.testing
 
+from journalfs.broker.publish import sending as sending_module
 from journalfs.errors import AddressFull, NoRoute
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId
 from journalfs.live.settings import broker_toml
-from journalfs.store.write import store as store_module
 from journalfs.store.write.store import WritingStore
 from tests.reference.pages import address_pages
 from tests.store.conftest import LittleStore
@@ -102,7 +102,7 @@ def folders(writable: Writable) -> dict[str, set[int]]:
 async def test_each_multicast_queue_gets_it(
     writable: Writable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, way: str, long: bool
 ) -> None:
-    monkeypatch.setattr(store_module, "is_short", lambda _files: not long)
+    monkeypatch.setattr(sending_module, "is_short", lambda _files: not long)
     async with writable.open() as store:
         await bind_all(store)
         await send(store, way, tmp_path, ["1", "2"])
@@ -255,7 +255,7 @@ async def test_each_address_pages_for_its_own_queues(
     limits = {one: 0 if one in paging else -1 for one in (ALL, TWO, ADDRESS)}
     text = "".join(of_address(one, max_size_messages=limit) for one, limit in limits.items())
     writable = configured(little_store, text)
-    monkeypatch.setattr(store_module, "is_short", lambda _files: not long)
+    monkeypatch.setattr(sending_module, "is_short", lambda _files: not long)
     async with writable.open() as store:
         await bind_all(store)
         await send(store, way, tmp_path, ["1", "2"])
@@ -364,7 +364,7 @@ async def test_a_full_wildcard_address_that_refuses_refuses_all(little_store: Li
 async def test_what_drops_drops_for_its_own_queues(
     little_store: LittleStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, full: str, long: bool
 ) -> None:
-    monkeypatch.setattr(store_module, "is_short", lambda _files: not long)
+    monkeypatch.setattr(sending_module, "is_short", lambda _files: not long)
     other = ADDRESS if full == ALL else ALL
     limits = {"max_size_bytes": 1, "address_full_policy": "DROP"}
     text = only_of(ALL, **limits) if full == ALL else of_address(ADDRESS, **limits)
@@ -398,7 +398,7 @@ async def test_nobody_waits_for_a_wildcard_address(little_store: LittleStore) ->
 async def test_a_ring_below_a_wildcard(
     little_store: LittleStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, paging: bool, long: bool
 ) -> None:
-    monkeypatch.setattr(store_module, "is_short", lambda _files: not long)
+    monkeypatch.setattr(sending_module, "is_short", lambda _files: not long)
     writable = configured(little_store, of_address(ADDRESS, max_size_messages=0 if paging else -1))
     async with writable.open() as store:
         await bind(store, {"sensors.temp": ADDRESS, "ring": ALL})
@@ -430,7 +430,7 @@ async def test_a_queue_stays_while_something_is_on_its_way(writable: Writable) -
             await store.delete_queue(ALL, "all")
             gone.set()
 
-        async with trio.open_nursery() as nursery, store.arrivals.bringing(ADDRESS):
+        async with trio.open_nursery() as nursery, store.parts.arrivals.bringing(ADDRESS):
             nursery.start_soon(remove)
             await trio.testing.wait_all_tasks_blocked()
             assert not gone.is_set()

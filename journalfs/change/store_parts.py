@@ -1,0 +1,125 @@
+"""What everybody works with who changes a store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from journalfs.api import QueuePath
+from journalfs.bodies.writing import BodyStore
+from journalfs.change.address_rules import AddressRules
+from journalfs.change.arrivals import Arrivals
+from journalfs.change.change import Changes
+from journalfs.change.duplicates import DuplicateIds, Settled
+from journalfs.change.idle import Uses
+from journalfs.change.journals import Journals
+from journalfs.change.paging import Paging
+from journalfs.change.publishing import Publishing
+from journalfs.change.queue_kinds import QueueKinds
+from journalfs.change.removing import Removing
+from journalfs.change.routing import Routing
+from journalfs.engine.page_file import PageStore
+from journalfs.engine.waiting import unbroken
+from journalfs.live.core import Core
+from journalfs.message.outgoing import Outgoing
+from journalfs.records.files.upkept import Position
+from journalfs.views.queues import StoreQueue
+
+
+class Horizon(Protocol):
+    """What is durable, and what is shown: the store."""
+
+    async def published(self) -> None:
+        """Return when everything that was staged is durable, and shown."""
+
+    async def settled(self, position: Position) -> None:
+        """Return when what was staged up to there is."""
+
+    async def settled_unbroken(self, position: Position, *, only_adds: bool) -> None:
+        """The same for who must not be cancelled."""
+
+    async def show(self) -> None:
+        """Something is durable that was not before: whoever looks sees it."""
+
+    def refuse_failed(self) -> None:
+        """Raises where nothing can be changed any more, or at the moment."""
+
+    def current(self) -> bool:
+        """Take over what is durable; False where it cannot be, as while the journal is being read anew."""
+
+    async def catch_up(self) -> None:
+        """The same while a long change is staged: so there is little left of it when that is done."""
+
+    def refuse_message(self, message: Outgoing) -> None:
+        """Raise where the store has no place for such a message."""
+
+    def refuse_prepared(self) -> None:
+        """Raise where the store has nothing for a prepared transaction."""
+
+    def queue_at(self, path: QueuePath) -> StoreQueue:
+        """Raises `NoSuchName`."""
+
+    async def make_queue(self, address: str, name: str, accepted: str) -> None:
+        """A queue with a filter, unless there is one of that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreParts:
+    core: Core
+    journals: Journals
+    bodies: BodyStore
+    horizon: Horizon
+    rules: AddressRules
+    duplicates: DuplicateIds
+    removing: Removing
+    kinds: QueueKinds
+    routing: Routing
+    publishing: Publishing
+    paging: Paging
+    changes: Changes
+    arrivals: Arrivals
+    uses: Uses
+
+    @classmethod
+    def of(
+        cls,
+        core: Core,
+        journals: Journals,
+        bodies: BodyStore,
+        pages: PageStore,
+        horizon: Horizon,
+        *,
+        min_large_bytes: int,
+    ) -> StoreParts:
+        removing, duplicates = Removing(core, journals, bodies), DuplicateIds(core)
+        kinds = QueueKinds(core, removing)
+        publishing = Publishing(
+            journals,
+            duplicates,
+            Settled(core, journals),
+            bodies,
+            core.clock,
+            kinds=kinds,
+            min_large_bytes=min_large_bytes,
+        )
+        routing = Routing(core, publishing.is_large)
+        return cls(
+            core=core,
+            journals=journals,
+            bodies=bodies,
+            horizon=horizon,
+            rules=AddressRules(core),
+            duplicates=duplicates,
+            removing=removing,
+            kinds=kinds,
+            routing=routing,
+            publishing=publishing,
+            paging=Paging(core, journals, publishing, pages=pages, take_over=horizon.current),
+            changes=Changes(journals, bodies, horizon.catch_up, removing.replaced),
+            arrivals=Arrivals(routing.concerns),
+            uses=Uses(core),
+        )
+
+    async def settle(self, position: Position) -> None:
+        """It is durable on return, and shown, also if this is cancelled."""
+        await unbroken(lambda: self.horizon.settled(position))
