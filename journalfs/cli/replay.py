@@ -129,7 +129,7 @@ def _planned(path: Path, asked: Asked) -> Replayed:
 def _done(path: Path, asked: Asked, *, again: bool) -> Replayed:
     async def run(store: WritingStore) -> Replayed:
         with progress("replaying", PERCENT) as advance:
-            return await store.replay(asked, again=again, progress=_Shown(advance).tell)
+            return await store.history.publish(asked, again=again, progress=_Shown(advance).tell)
 
     # Before a folder of it is made, as whoever writes does.
     history_of(locate_store(path), SystemClock()).close()

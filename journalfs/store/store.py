@@ -191,7 +191,6 @@ class JournalStore(Horizon):
             "path": str(core.root),
             **self._origin(),
             "readOnly": True,
-            "persistent": True,
             "liveBroker": core.live_broker,
             "storeGone": self._gone,
             "generation": core.numbers.generation,

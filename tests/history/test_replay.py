@@ -33,7 +33,7 @@ def done(
     root: Path, asked: Asked, tell: Callable[[], None] = lambda: None, *, again: bool = False
 ) -> Replayed:
     async def run(store: WritingStore) -> Replayed:
-        return await store.replay(asked, again=again, progress=lambda *_: tell())
+        return await store.history.publish(asked, again=again, progress=lambda *_: tell())
 
     store = open_for_writing(root)
     return trio.run(change_in, store, run, store.journals.run)

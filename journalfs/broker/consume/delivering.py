@@ -713,7 +713,7 @@ class QueueDelivery:
         """No further attempt: it goes to the dead letters, if it can."""
         if counted is not None:
             await self.handing.parts.horizon.settled(counted)
-        if not await self.handing.forwarding.forward(self.queue, chosen, Why.KILLED):
+        if not await self.handing.forwarding.forward_chosen(self.queue, chosen, Why.KILLED):
             return
         self.core.in_delivery.forget(chosen.queue, delivery.message_id)
         await self.handing.leaving.clear(chosen)

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import trio
 
+from journalfs.broker.consume.forwarding import Forwarding
 from journalfs.broker.consume.leaving import chosen_runs
 from journalfs.change.address_rules import AddressRules
 from journalfs.clock import NS_PER_MS, Clock
@@ -22,7 +23,7 @@ from journalfs.ids import MessageId, PageNumber, QueueId
 from journalfs.limits import EXPIRED_BYTES_MAX, EXPIRED_MESSAGES_MAX, FOLLOW_INTERVAL_S
 from journalfs.live.content import Why
 from journalfs.live.core import Core
-from journalfs.live.runs import PageRun, Run
+from journalfs.live.runs import PageRun
 from journalfs.live.settings import settings_in_force
 from journalfs.pages.address import PagedAddress
 from journalfs.views.queues import StoreAddress, StoreQueue
@@ -69,13 +70,10 @@ class Queues(Protocol):
 
 @dataclass(slots=True)
 class Expiring:
-    """`forward` sends messages where they go, and says how many left their queue; `may_leave`: any can."""
-
     core: Core
     rules: AddressRules
     queues: Queues
-    forward: Callable[[StoreQueue, Sequence[Run], Why], Awaitable[int]]
-    may_leave: Callable[[StoreQueue, Why], bool]
+    forwarding: Forwarding
     enabled: bool = True
     """Off: nothing expires by itself."""
     _pages: dict[tuple[str, PageNumber], _Seen] = field(default_factory=dict)
@@ -103,7 +101,7 @@ class Expiring:
         """Let go of all that expired by now; how many messages left a queue."""
         left = 0
         for queue, message_ids in self._expired_in_journal():
-            left += await self.forward(queue, chosen_runs(queue, message_ids), Why.EXPIRED)
+            left += await self.forwarding.forward(queue, chosen_runs(queue, message_ids), Why.EXPIRED)
         for address, paged in list(self.core.pages.items()):
             if not self._keeps(address):
                 left += await self._scan_pages(address, paged)
@@ -115,9 +113,9 @@ class Expiring:
         for queue in (queue for address in self.queues.addresses() for queue in address.queues()):
             await slices.pause()
             runs = queue.content.failed()
-            for run in runs if runs and self.may_leave(queue, Why.KILLED) else ():
+            for run in runs if runs and self.forwarding.may_leave(queue, Why.KILLED) else ():
                 for few in run.split(EXPIRED_MESSAGES_MAX):
-                    left += await self.forward(queue, [few], Why.KILLED)
+                    left += await self.forwarding.forward(queue, [few], Why.KILLED)
         return left
 
     def _keeps(self, address: str) -> bool:
@@ -136,7 +134,7 @@ class Expiring:
                 queue = self.queues.queue_of(QueueId(self.core.loader.state.queue(slot).queue_id))
                 if queue is None or self._keeps(queue.model.address):
                     continue
-                if self.may_leave(queue, Why.EXPIRED):
+                if self.forwarding.may_leave(queue, Why.EXPIRED):
                     for together in _in_bounds(messages):
                         yield queue, together
 
@@ -190,10 +188,10 @@ class Expiring:
             next_ms = min(filter(None, (next_ms, later_ms)), default=0)
             found += len(due)
             for at in range(0, len(due), EXPIRED_MESSAGES_MAX):
-                if not self.may_leave(queue, Why.EXPIRED):
+                if not self.forwarding.may_leave(queue, Why.EXPIRED):
                     break
                 run = PageRun(number, array("I", due[at : at + EXPIRED_MESSAGES_MAX]))
-                left += await self.forward(queue, [run], Why.EXPIRED)
+                left += await self.forwarding.forward(queue, [run], Why.EXPIRED)
         stays = settings_in_force(self.core) if left < found else None
         self._pages[address, number] = _Seen(stamp, next_ms, stays)
         return left

@@ -11,10 +11,11 @@ from __future__ import annotations
 import logging
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from journalfs.change.removing import Chosen, ChosenOfPage, Claim, Emptied, PagedMessage
+from journalfs.broker.consume.leaving import Leaving
+from journalfs.change.removing import Chosen, ChosenOfPage, Claim, PagedMessage
 from journalfs.change.routing import Routed
 from journalfs.change.store_parts import StoreParts
 from journalfs.errors import JournalfsError, RecordTooLarge
@@ -60,9 +61,9 @@ def _ruling(queue_address: str, message_address: str, why: Why) -> str:
 
 
 class Forwarding:
-    def __init__(self, parts: StoreParts, empties: Emptied) -> None:
+    def __init__(self, parts: StoreParts, leaving: Leaving) -> None:
         self._parts = parts
-        self._empties = empties
+        self._leaving = leaving
         self._core = parts.core
         self._routing = parts.routing
         self._rules = parts.rules
@@ -71,8 +72,23 @@ class Forwarding:
         self._told: set[tuple[QueueId, Why]] = set()
         """Queues of which something stays, and was told of."""
 
-    async def forward(self, queue: StoreQueue, chosen: Chosen, why: Why) -> int:
-        """Send on, or drop, what was chosen of a queue; how many left it. Whoever chose lets them go."""
+    async def forward(self, queue: StoreQueue, runs: Iterable[Run], why: Why) -> int:
+        """Send on, or drop, messages of a queue; how many left it."""
+        self._parts.horizon.refuse_failed()
+        removing = self._parts.removing
+        chosen = removing.choose(queue.content, runs)
+        count = 0
+        try:
+            count = await self.forward_chosen(queue, chosen, why)
+        finally:
+            removing.let_go(chosen)
+            if count < len(chosen):
+                await self._leaving.stayed(chosen)
+        await self._leaving.clear(chosen)
+        return count
+
+    async def forward_chosen(self, queue: StoreQueue, chosen: Chosen, why: Why) -> int:
+        """The same with what was chosen. Whoever chose lets them go, and clears them away."""
         return await self._forward(queue, list(self._origins(queue, chosen)), why)
 
     async def _forward(self, queue: StoreQueue, origins: Sequence[_Origin], why: Why) -> int:
@@ -91,7 +107,7 @@ class Forwarding:
             if to:
                 await self._make_resources(_ruling(queue.model.address, address, why), address, to, why)
         async with self._parts.arrivals.bringing(*{to for to in ways.values() if to}):
-            leaving = self._leaving(queue, origins, ways, why)
+            leaving = self._made(queue, origins, ways, why)
             if not len(leaving):
                 return 0
             await self._parts.horizon.settled(await self._staged(leaving))
@@ -154,7 +170,7 @@ class Forwarding:
             text = f"{queue.model.address}::{queue.name}: {which} stays here, though it should go: {error}"
             self._core.events.add("not-forwarded", text)
 
-    def _leaving(
+    def _made(
         self, queue: StoreQueue, origins: Sequence[_Origin], ways: Mapping[str, str], why: Why
     ) -> _Leaving:
         leaving = _Leaving(Chosen(queue.content))
@@ -209,7 +225,7 @@ class Forwarding:
                 await publishing.write_bodies(change, to, numbered)
                 publishing.remember_in(change, to, (one for _, one in copies))
                 publishing.stage_arriving_in(change, to, copies)
-            await self._parts.removing.stage_in(change, leaving.chosen, self._empties)
+            await self._parts.removing.stage_in(change, leaving.chosen, self._leaving.empties)
             return change.commit()
 
     def _tell_kept(self, queue: StoreQueue, to: str, why: Why) -> None:

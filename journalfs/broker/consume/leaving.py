@@ -57,6 +57,7 @@ class Leaving:
         self._removing = parts.removing
         self._kinds = parts.kinds
         self._paged = paged
+        self.empties = paged.empties
         self.noting = Noting(parts.core, parts.journals, parts.bodies.aside)
 
     async def acknowledge(self, queue: StoreQueue, choose: Choice) -> int:
@@ -251,7 +252,7 @@ class Leaving:
     async def take_in(self, change: Change, chosen: Chosen) -> None:
         """As part of a change, take messages out of their queue."""
         self._removing.refuse_beyond_room(chosen)
-        await self._removing.stage_in(change, chosen, self._paged.empties)
+        await self._removing.stage_in(change, chosen, self.empties)
 
     async def move_in(
         self,
@@ -278,7 +279,7 @@ class Leaving:
                 await self._move_in(change, chosen, ids, target, copies)
         for few in _few(chosen, journal=add is not None):
             await (add or copies.add)(chosen.content, few)
-        await self._removing.stage_in(change, chosen, self._paged.empties)
+        await self._removing.stage_in(change, chosen, self.empties)
 
     async def _move_in(
         self, change: Change, chosen: Chosen, ids: array[int], target: StoreQueue, copies: Copies

@@ -14,9 +14,17 @@ from journalfs.config.database import DatabaseStore
 from journalfs.config.journal_settings import JournalSettings, journal_settings
 from journalfs.config.layout import locate_store
 from journalfs.config.older import forced
-from journalfs.errors import JournalfsError, NotAStore, OlderStore, ReadOnlyStore, StoreBusy, SystemFailure
+from journalfs.errors import (
+    JournalfsError,
+    NotAStore,
+    OlderStore,
+    ReadOnlyStore,
+    StoreBusy,
+    StoreNotKept,
+    SystemFailure,
+)
 from journalfs.records.older import refuse_derived
-from journalfs.store.write.acquiring import Acquiring, AcquiringUnkept
+from journalfs.store.write.acquiring import Acquiring
 from journalfs.store.write.store import SyncMode, WritingStore
 
 
@@ -32,12 +40,11 @@ def open_for_writing(
     kind: str | None = None,
     derived: Path | None = None,
 ) -> WritingStore:
-    """Open the store at `path` for writing. `close` it, whatever happens. Where the configuration says that
-    nothing is kept, nothing is: it is an empty store of its own. `auto_delete` off: queues and addresses stay
-    that would go by themselves. `expire` off: messages stay whose time is over. `postpones`, `kind`,
-    `derived`: as for `open_store`; an older store is written only where `kind` says what it is.
+    """Open the store at `path` for writing. `close` it, whatever happens. `auto_delete` off: queues and
+    addresses stay that would go by themselves. `expire` off: messages stay whose time is over. `postpones`,
+    `kind`, `derived`: as for `open_store`; an older store is written only where `kind` says what it is.
 
-    Raises what `open_store` raises, and `StoreBusy` naming who has the store.
+    Raises what `open_store` raises, `StoreNotKept`, and `StoreBusy` naming who has the store.
     """
     clock = clock or SystemClock()
     try:
@@ -70,8 +77,9 @@ def _acquiring(path: Path | str, sync: SyncMode, clock: Clock, index: bool | Pat
     settings = journal_settings(layout.config)
     if sync is SyncMode.NONE:
         settings = _unsynced(settings)
-    acquiring = Acquiring if layout.not_kept_by is None else AcquiringUnkept
-    return acquiring(layout, settings, sync, clock, index)
+    if layout.not_kept_by is not None:
+        raise StoreNotKept(layout.not_kept_by)
+    return Acquiring(layout, settings, sync, clock, index)
 
 
 def _older(path: Path | str, kind: str, derived: Path | None, sync: SyncMode, clock: Clock) -> Acquiring:

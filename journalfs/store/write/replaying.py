@@ -7,20 +7,22 @@ them. It holds for a kill at any moment that a window and its mark are there tog
 from __future__ import annotations
 
 from array import array
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
 from journalfs import door
-from journalfs.broker.consume.copies import run_of
+from journalfs.broker.consume.copies import Copies, run_of
+from journalfs.broker.consume.copies import Replayed as ReplayedCopies
 from journalfs.broker.consume.leaving import StageAlso
 from journalfs.broker.consume.removals import Back
 from journalfs.change.journals import Journals
+from journalfs.change.store_parts import StoreParts
 from journalfs.engine.waiting import offload, unbroken
 from journalfs.errors import AddressFull, Damaged, DecodeError, WrongCall
 from journalfs.format import record_bodies
@@ -46,6 +48,9 @@ from journalfs.store.write.snapshotting import SnapshotMaking
 from journalfs.times import Range, range_between
 
 MARKS: Final = "journalfs.replay"
+
+BringBack = Callable[[Sequence[Back], type[Copies], StageAlso], Awaitable[None]]
+"""Publishes messages anew, all in one transaction, in which more may be staged."""
 
 Progress = Callable[[int, int], None]
 """Told of bytes of the history that are done, and of all."""
@@ -84,27 +89,6 @@ class Marked:
         self.record, self.mark = record, mark
 
 
-class ReplayingStore(Protocol):
-    """The store that it is published in; `journalfs.store.write.store.WritingStore`."""
-
-    @property
-    def core(self) -> Core: ...
-
-    @property
-    def journals(self) -> Journals: ...
-
-    @property
-    def snapshotting(self) -> SnapshotMaking: ...
-
-    def require_queue(self, address: str, queue: str | None) -> None: ...
-
-    async def replay_window(self, backs: Sequence[Back], stage_also: StageAlso) -> None: ...
-
-    async def mark(self, stage: StageAlso) -> None: ...
-
-    async def replay(self, asked: Asked, *, again: bool, progress: Progress) -> Replayed: ...
-
-
 def _marks(core: Core) -> dict[str, tuple[RecordId, Mark]]:
     found: dict[str, tuple[RecordId, Mark]] = {}
     for operation in core.loader.state.side(MessageType.DUPLICATE_ID):
@@ -120,63 +104,6 @@ def _marks(core: Core) -> dict[str, tuple[RecordId, Mark]]:
     return found
 
 
-def begun(store: ReplayingStore, asked: Asked, *, again: bool) -> Marked:
-    """The replay that was begun by the same words, or a new one. Raises WrongCall where it was done."""
-    found = _marks(store.core).get(asked.identity)
-    if found is not None and not (again and found[1].done_ms):
-        if found[1].words not in {"", asked.words}:
-            raise WrongCall(
-                f"--name {asked.name} is known of a replay with other options, which is not done: "
-                "repeat those, or say another name"
-            )
-        if found[1].done_ms:
-            raise WrongCall(
-                f"this was replayed already, {found[1].sent} messages; say --again to have them once more"
-            )
-        return Marked(store.core, store.journals, found[1], found[0])
-    now_ms = store.core.clock.now_ms()
-    wanted = range_between(asked.begin, asked.end, now_ms)
-    below_id = store.journals.ids.last + 1
-    mark = Mark(asked.identity, wanted.from_ms, wanted.to_ms, below_id, words=asked.words)
-    return Marked(store.core, store.journals, mark, None if found is None else found[0])
-
-
-async def replay(store: ReplayingStore, asked: Asked, *, again: bool, progress: Progress) -> Replayed:
-    """Returns what went. Raises what publishing raises; what went before that is marked, and is not sent when
-    the same is asked for once more.
-    """
-    require_history(store.core.layout)
-    history = OwnHistory(store)
-    marked = begun(store, asked, again=again)
-    replayed = Replayed(before=marked.mark.sent)
-    if asked.target is not None:
-        store.require_queue(*asked.target)
-    await offload(asked.require_selector)
-    async with history.held() as kept:
-        mark = marked.mark
-        wanted = Range(mark.from_ms, mark.to_ms, moves=False)
-        found: Plan = await offload(lambda: plan(history, kept, wanted, mark.below_id, mark.position))
-        done_bytes = found.done_bytes
-        progress(done_bytes, found.total_bytes)
-        async with _Views(history, found.windows) as views:
-            while (window := await views.open_next()) is not None:
-                chosen = await chosen_of(views.opened, asked, replayed)
-                try:
-                    await _send(store, marked, chosen, window.position)
-                except Damaged:
-                    chosen = await offload(partial(_readable, chosen, replayed))
-                    await _send(store, marked, chosen, window.position)
-                replayed.count(chosen)
-                _let_go_of_memory(store.core)
-                done_bytes += window.size_bytes
-                progress(done_bytes, found.total_bytes)
-        if not found.done_bytes:  # else what others were sent of is not looked at again
-            require_sources(replayed, asked)
-    last = msgspec.structs.replace(marked.mark, done_ms=store.core.clock.now_ms())
-    await store.mark(lambda tx: marked.stage(tx, last))
-    return replayed
-
-
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What `journalfs replay` asks a mount for."""
 
@@ -187,20 +114,22 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class OwnHistory(History):
     """That of a store that is open for writing."""
 
-    def __init__(self, store: ReplayingStore) -> None:
-        super().__init__(store.core.layout, store.core.clock, store.snapshotting.hold_journal)
-        self._store = store
+    def __init__(self, parts: StoreParts, snapshotting: SnapshotMaking, bring_back: BringBack) -> None:
+        super().__init__(parts.core.layout, parts.core.clock, snapshotting.hold_journal)
+        self._parts = parts
+        self._snapshotting = snapshotting
+        self._bring_back = bring_back
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[Kept]:
         """All files that there are now, which stay for as long as this is entered. Raises what `open_store`
         raises.
         """
-        retention = self._store.journals.messages.retention
+        retention = self._parts.journals.messages.retention
         place = await offload(self.new_place)
         try:
             with nullcontext() if retention is None else retention.read():
-                journal = await self._store.snapshotting.hold_journal(place)
+                journal = await self._snapshotting.hold_journal(place)
                 yield await offload(lambda: self.kept([journal]))
         finally:
             await unbroken(lambda: offload(lambda: door.remove_tree(place)))
@@ -210,8 +139,82 @@ class OwnHistory(History):
             request = msgspec.json.decode(asked, type=Request)
         except (ValueError, RecursionError) as error:
             raise WrongCall(f"no JSON that `journalfs replay` writes: {error}") from error
-        done = await self._store.replay(request.asked, again=request.again, progress=lambda *_: None)
+        done = await self.publish(request.asked, again=request.again, progress=lambda *_: None)
         return done.told()
+
+    def begun(self, asked: Asked, *, again: bool) -> Marked:
+        """The replay that was begun by the same words, or a new one. Raises WrongCall where it was done."""
+        core, journals = self._parts.core, self._parts.journals
+        found = _marks(core).get(asked.identity)
+        if found is not None and not (again and found[1].done_ms):
+            if found[1].words not in {"", asked.words}:
+                raise WrongCall(
+                    f"--name {asked.name} is known of a replay with other options, which is not done: "
+                    "repeat those, or say another name"
+                )
+            if found[1].done_ms:
+                raise WrongCall(
+                    f"this was replayed already, {found[1].sent} messages; say --again to have them once more"
+                )
+            return Marked(core, journals, found[1], found[0])
+        wanted = range_between(asked.begin, asked.end, core.clock.now_ms())
+        below_id = journals.ids.last + 1
+        mark = Mark(asked.identity, wanted.from_ms, wanted.to_ms, below_id, words=asked.words)
+        return Marked(core, journals, mark, None if found is None else found[0])
+
+    async def publish(self, asked: Asked, *, again: bool, progress: Progress) -> Replayed:
+        """Returns what went. Raises what publishing raises; what went before that is marked, and is not sent
+        when the same is asked for once more.
+        """
+        core = self._parts.core
+        require_history(core.layout)
+        marked = self.begun(asked, again=again)
+        replayed = Replayed(before=marked.mark.sent)
+        if asked.target is not None:
+            self._parts.routing.of_any(*asked.target)
+        await offload(asked.require_selector)
+        async with self.held() as kept:
+            mark = marked.mark
+            wanted = Range(mark.from_ms, mark.to_ms, moves=False)
+            found: Plan = await offload(lambda: plan(self, kept, wanted, mark.below_id, mark.position))
+            done_bytes = found.done_bytes
+            progress(done_bytes, found.total_bytes)
+            async with _Views(self, found.windows) as views:
+                while (window := await views.open_next()) is not None:
+                    chosen = await chosen_of(views.opened, asked, replayed)
+                    try:
+                        await self._send(marked, chosen, window.position)
+                    except Damaged:
+                        chosen = await offload(partial(_readable, chosen, replayed))
+                        await self._send(marked, chosen, window.position)
+                    replayed.count(chosen)
+                    _let_go_of_memory(core)
+                    done_bytes += window.size_bytes
+                    progress(done_bytes, found.total_bytes)
+            if not found.done_bytes:  # else what others were sent of is not looked at again
+                require_sources(replayed, asked)
+        last = msgspec.structs.replace(marked.mark, done_ms=core.clock.now_ms())
+        async with self._parts.changes.one() as change:
+            marked.stage(change.tx, last)
+            position = change.commit()
+        await self._parts.settle(position)
+        return replayed
+
+    async def _send(self, marked: Marked, chosen: Sequence[Chosen], position: tuple[bool, int]) -> None:
+        if not chosen:
+            return
+        backs = [Back(one.source, one.ids, one.target, one.source.model) for one in chosen]
+        count = sum(len(one.ids) for one in chosen)
+        mark = msgspec.structs.replace(marked.mark, position=position, sent=marked.mark.sent + count)
+        before = marked.record, marked.mark
+        try:
+            await self._bring_back(backs, ReplayedCopies, lambda tx: marked.stage(tx, mark))
+        except BaseException as error:
+            marked.record, marked.mark = before
+            if isinstance(error, AddressFull):
+                then = ", and repeat the same replay: what went is not sent again"
+                raise AddressFull(error.address, error.limit, then) from error
+            raise
 
 
 class _Views:
@@ -279,22 +282,3 @@ def _readable(chosen: Sequence[Chosen], replayed: Replayed) -> list[Chosen]:
         replayed.damaged += len(damaged)
         found.append(replace(one, ids=array("q", (id_ for id_ in one.ids if id_ not in damaged))))
     return [one for one in found if one.ids]
-
-
-async def _send(
-    store: ReplayingStore, marked: Marked, chosen: Sequence[Chosen], position: tuple[bool, int]
-) -> None:
-    if not chosen:
-        return
-    backs = [Back(one.source, one.ids, one.target, one.source.model) for one in chosen]
-    count = sum(len(one.ids) for one in chosen)
-    mark = msgspec.structs.replace(marked.mark, position=position, sent=marked.mark.sent + count)
-    before = marked.record, marked.mark
-    try:
-        await store.replay_window(backs, lambda tx: marked.stage(tx, mark))
-    except BaseException as error:
-        marked.record, marked.mark = before
-        if isinstance(error, AddressFull):
-            then = ", and repeat the same replay: what went is not sent again"
-            raise AddressFull(error.address, error.limit, then) from error
-        raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,6 @@ from journalfs.api import Patience, QueuePath, Redriven, Usage
 from journalfs.bodies.flushed import FlushedFolder
 from journalfs.bodies.writing import BodyStore
 from journalfs.broker.consume.copies import BroughtBack, Copies
-from journalfs.broker.consume.copies import Replayed as ReplayedCopies
 from journalfs.broker.consume.deciding import Deciding
 from journalfs.broker.consume.delivering import Consumer, Deliveries
 from journalfs.broker.consume.expiring import Expiring
@@ -55,14 +54,12 @@ from journalfs.live.core import Core
 from journalfs.live.events import leave_words
 from journalfs.live.explaining import Explanations
 from journalfs.live.index import IndexDescription, describe, with_ledger
-from journalfs.live.runs import Run
 from journalfs.message.outgoing import Outgoing
 from journalfs.records.files.loader import JournalLoader, PollResult
 from journalfs.records.files.upkept import Position
 from journalfs.store.node_lock import NodeLock
-from journalfs.store.replaying import Asked, Replayed
 from journalfs.store.write.drafts import TRANSACTIONS, Drafts
-from journalfs.store.write.replaying import OwnHistory, Progress, replay
+from journalfs.store.write.replaying import OwnHistory
 from journalfs.store.write.self_reading import SelfReadingStore
 from journalfs.store.write.snapshotting import SnapshotMaking
 from journalfs.store.write.sync_mode import SyncMode
@@ -117,8 +114,8 @@ class WritingStore(SelfReadingStore):
         self.flushed = Flushed(self.sending, flushed, self.own_directory)
         self.leaving = Leaving(parts, self.admission, self.paged)
         self.keeping = Keeping(core, self.leaving.noting, bodies, self.bring_back)
-        self._forwarding = Forwarding(parts, self.paged.empties)
-        self.deliveries = Deliveries(parts, self.leaving, self._forwarding)
+        forwarding = Forwarding(parts, self.leaving)
+        self.deliveries = Deliveries(parts, self.leaving, forwarding)
         self.transactions = Drafts(
             self.sending,
             self.deliveries,
@@ -128,7 +125,7 @@ class WritingStore(SelfReadingStore):
         )
         self.deciding = Deciding(parts, self.deliveries, self.paged, self.admission)
         self.lending = Lending(parts, self.admission, self._takes_lines, self._lines_published, Tail())
-        self.expiring = Expiring(core, parts.rules, self, self._forward, self._forwarding.may_leave)
+        self.expiring = Expiring(core, parts.rules, self, forwarding)
         self._deleting = Deleting(parts, self._administering, self.deliveries, self.paged, self._bound)
         self.auto_deleting = AutoDeleting(
             core, parts.rules, self._deleting, self._change, self.left_unpublished
@@ -192,10 +189,6 @@ class WritingStore(SelfReadingStore):
 
     def refuse_message(self, message: Outgoing) -> None:
         """Raise where the store has no place for such a message."""
-
-    def require_queue(self, address: str, queue: str | None) -> None:
-        """Raises `NoRoute` where nothing takes what is published."""
-        self.parts.routing.of_any(address, queue)
 
     async def publish_files(
         self,
@@ -272,23 +265,7 @@ class WritingStore(SelfReadingStore):
 
     @cached_property
     def history(self) -> OwnHistory:
-        return self.closed_with_it(OwnHistory(self))
-
-    async def replay(self, asked: Asked, *, again: bool, progress: Progress) -> Replayed:
-        """Publish once more what the history has: see `journalfs.store.write.replaying`."""
-        self.refuse_failed()
-        return await replay(self, asked, again=again, progress=progress)
-
-    async def replay_window(self, backs: Sequence[Back], stage_also: StageAlso) -> None:
-        """Some of it, in one transaction."""
-        await self.bring_back(backs, ReplayedCopies, stage_also)
-
-    async def mark(self, stage: StageAlso) -> None:
-        """Make durable what `stage` stages, in one transaction."""
-        async with self.parts.changes.one() as change:
-            change.at_once(stage)
-            position = change.commit()
-        await self.parts.settle(position)
+        return self.closed_with_it(OwnHistory(self.parts, self.snapshotting, self.bring_back))
 
     async def _made_again(self, back: Back) -> None:
         address, name = back.target
@@ -305,29 +282,16 @@ class WritingStore(SelfReadingStore):
         address, or drop them if there is none and they may be; how many left.
         """
         found = self.queue_at(queue)
-        return await self._forward(found, chosen_runs(found, message_ids), Why.KILLED)
+        return await self.deliveries.forwarding.forward(found, chosen_runs(found, message_ids), Why.KILLED)
 
     async def expire(self, queue: QueuePath, message_ids: Sequence[MessageId]) -> int:
         """The same with the expiry address of the address that they were sent to."""
         found = self.queue_at(queue)
-        return await self._forward(found, chosen_runs(found, message_ids), Why.EXPIRED)
+        return await self.deliveries.forwarding.forward(found, chosen_runs(found, message_ids), Why.EXPIRED)
 
     async def expire_due(self) -> int:
         """The same with all messages whose time is over now; `run` does it again and again."""
         return await self.expiring.scan()
-
-    async def _forward(self, queue: StoreQueue, runs: Iterable[Run], why: Why) -> int:
-        self.refuse_failed()
-        chosen = self.removing.choose(queue.content, runs)
-        count = 0
-        try:
-            count = await self._forwarding.forward(queue, chosen, why)
-        finally:
-            self.removing.let_go(chosen)
-            if count < len(chosen):
-                await self.leaving.stayed(chosen)
-        await self.leaving.clear(chosen)
-        return count
 
     def consumer(self, queue: QueuePath, selectors: Sequence[str] = ()) -> Consumer:
         """A new reader that competes for the messages of a queue. Raises `TooManyConsumers`."""
