@@ -7,8 +7,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
+from journalfs.change.address_rules import AddressRules
 from journalfs.change.journals import Journals
-from journalfs.config.in_force import SettingsInForce
 from journalfs.engine.state_types import Operation
 from journalfs.errors import DecodeError
 from journalfs.format import record_bodies
@@ -16,7 +16,6 @@ from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType
 from journalfs.ids import RecordId, TxId
 from journalfs.live.core import Core
-from journalfs.live.settings import settings_in_force
 
 DEFAULT_CACHE_SIZE = 20_000
 """`id-cache-size` where nothing sets it."""
@@ -36,9 +35,8 @@ class DuplicateIds:
     """Ids by address, oldest first, each with its record."""
 
     core: Core
+    rules: AddressRules
     _seen: dict[str, OrderedDict[bytes, RecordId]] | None = None
-    _settings: SettingsInForce | None = None
-    _sizes: dict[str, int] = field(default_factory=dict)
 
     def has(self, address: str, duplicate_id: bytes) -> bool:
         return duplicate_id in self._of(address)
@@ -104,15 +102,8 @@ class DuplicateIds:
 
     def size(self, address: str) -> int:
         """How many ids it remembers at most (`id-cache-size`)."""
-        settings = settings_in_force(self.core)
-        if settings is not self._settings:
-            self._settings = settings
-            self._sizes.clear()
-        size = self._sizes.get(address)
-        if size is None:
-            value = settings.value(address, "id-cache-size")
-            size = self._sizes[address] = value if isinstance(value, int) else DEFAULT_CACHE_SIZE
-        return size
+        size = self.rules.number(address, "id-cache-size")
+        return DEFAULT_CACHE_SIZE if size < 0 else size
 
 
 def duplicate_of(core: Core, operation: Operation) -> tuple[str, bytes]:

@@ -120,15 +120,15 @@ class Journals:
     def new_tx(self) -> TxId:
         return TxId(self.ids.draw())
 
-    def in_transaction(self, stage: Callable[[TxId], None]) -> Position:
-        """Stage a transaction of the message journal. If that fails, it is rolled back. Raises
+    def in_transaction(self, stage: Callable[[TxId], None], of: JournalWriter | None = None) -> Position:
+        """Stage a transaction of the message journal, or another. If that fails, it is rolled back. Raises
         JournalfsError.
         """
-        writer, tx = self.messages, self.new_tx()
+        writer, tx = of or self.messages, self.new_tx()
         try:
             stage(tx)
             return writer.stage_commit(tx)
-        except JournalfsError:
+        except Exception:
             writer.roll_back(tx)
             raise
 

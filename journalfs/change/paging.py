@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from journalfs.change.address_rules import AddressRules
 from journalfs.change.change import Change
 from journalfs.change.journals import Journals
 from journalfs.change.publishing import Numbered, Publishing
 from journalfs.change.routing import Alike, Routed
-from journalfs.config.in_force import SettingsInForce
 from journalfs.engine.message_batch import TextBatch
 from journalfs.engine.page_file import PageStore
 from journalfs.engine.pages import PageTexts
@@ -31,7 +31,6 @@ from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, PageNumber, RecordId, TxId
 from journalfs.limits import PAGE_BYTES_STAGED_MAX, PAGE_FILE_BYTES_MAX, PAGE_PIECE_BYTES
 from journalfs.live.core import Core
-from journalfs.live.settings import settings_in_force
 from journalfs.message.outgoing import Record
 from journalfs.pages.address import PagedAddress
 from journalfs.pages.writer import PageEnd, PageWriter, Pile
@@ -169,6 +168,7 @@ class Paging:
         core: Core,
         journals: Journals,
         publishing: Publishing,
+        rules: AddressRules,
         *,
         pages: PageStore,
         take_over: Callable[[], bool],
@@ -177,6 +177,7 @@ class Paging:
         self._core = core
         self._journals = journals
         self._publishing = publishing
+        self._rules = rules
         self.pages = pages
         self.sync_alone = journals.messages.settings.sync_non_transactional
         """Whether a single message is synced."""
@@ -186,8 +187,6 @@ class Paging:
         self._changing: dict[str, Turn] = {}
         """By address: a page is being begun, or a folder made."""
         self._holds: dict[str, list[Hold]] = {}
-        self._page_bytes: dict[str, int] = {}
-        self._settings: SettingsInForce | None = None
         self.texts = PageTexts(PAGE_PIECE_BYTES)
         self._taken_position = Position(0)
         """What the journal says up to there was taken over, together with the pages as they were then."""
@@ -255,16 +254,9 @@ class Paging:
 
     def _page_bytes_max(self, address: str) -> int:
         """`page-size-bytes` of an address."""
-        settings = settings_in_force(self._core)
-        if settings is not self._settings:
-            self._settings = settings
-            self._page_bytes.clear()
-        found = self._page_bytes.get(address)
-        if found is None:
-            value = settings.value(address, "page-size-bytes")
-            found = value if isinstance(value, int) else PAGE_BYTES_DEFAULT
-            self._page_bytes[address] = found = min(found, PAGE_FILE_BYTES_MAX, self.pages.page_bytes_max)
-        return found
+        found = self._rules.number(address, "page-size-bytes")
+        wanted = PAGE_BYTES_DEFAULT if found < 0 else found
+        return min(wanted, PAGE_FILE_BYTES_MAX, self.pages.page_bytes_max)
 
     # ---- pages that are being written ----
 

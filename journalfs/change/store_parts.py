@@ -91,7 +91,8 @@ class StoreParts:
         *,
         min_large_bytes: int,
     ) -> StoreParts:
-        removing, duplicates = Removing(core, journals, bodies), DuplicateIds(core)
+        removing, rules = Removing(core, journals, bodies), AddressRules(core)
+        duplicates = DuplicateIds(core, rules)
         kinds = QueueKinds(core, removing)
         publishing = Publishing(
             journals,
@@ -108,13 +109,13 @@ class StoreParts:
             journals=journals,
             bodies=bodies,
             horizon=horizon,
-            rules=AddressRules(core),
+            rules=rules,
             duplicates=duplicates,
             removing=removing,
             kinds=kinds,
             routing=routing,
             publishing=publishing,
-            paging=Paging(core, journals, publishing, pages=pages, take_over=horizon.current),
+            paging=Paging(core, journals, publishing, rules, pages=pages, take_over=horizon.current),
             changes=Changes(journals, bodies, horizon.catch_up, removing.replaced),
             arrivals=Arrivals(routing.concerns),
             uses=Uses(core),

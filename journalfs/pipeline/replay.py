@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from journalfs.change.address_rules import AddressRules
 from journalfs.change.duplicates import DuplicateIds
 from journalfs.config.layout import locate_store
 from journalfs.errors import InDoubt, NoRoute, StoreBusy, SystemFailure, WrongCall
@@ -155,7 +156,7 @@ class Remembered:
         self.address = where.address
         store = open_store(where.store)
         try:
-            ids = DuplicateIds(store.core)
+            ids = DuplicateIds(store.core, AddressRules(store.core))
             self.ids = ids.ids(self.address)
             self.size = ids.size(self.address)
         finally:

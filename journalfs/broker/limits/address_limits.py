@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from journalfs.bindings.model import Queue
 from journalfs.change.paging import Paging
@@ -32,6 +31,7 @@ class AddressLimits:
     page_limit_messages: int = NO_LIMIT
     exempt: bool = False
     """A broker's management: nothing is counted and nothing held up."""
+    names: tuple[str, str] = ("max-size-bytes", "max-size-messages")
     counted: bool = False
     """Whether a limit, its own or that of all addresses, needs to know what it holds."""
 
@@ -42,11 +42,10 @@ class AddressLimits:
 
     def reached(self, held: Held) -> str | None:
         """Which of its limits `held` has come to."""
+        size, messages = self.names
         if 0 <= self.max_size_bytes <= held.size_bytes:
-            return "max-size-bytes"
-        if 0 <= self.max_size_messages <= held.messages:
-            return "max-size-messages"
-        return None
+            return size
+        return messages if 0 <= self.max_size_messages <= held.messages else None
 
     def rejects(self, held: Held) -> bool:
         return self.policy == "BLOCK" and 0 <= self.reject_threshold_bytes < held.size_bytes
@@ -64,25 +63,6 @@ class AddressLimits:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class GlobalLimits:
-    """What is in force for all addresses together. -1: no limit."""
-
-    max_size_bytes: int = NO_LIMIT
-    max_messages: int = NO_LIMIT
-
-    @property
-    def limited(self) -> bool:
-        return max(self.max_size_bytes, self.max_messages) >= 0
-
-    def reached(self, held: Held) -> str | None:
-        if 0 <= self.max_size_bytes <= held.size_bytes:
-            return "global-max-size"
-        if 0 <= self.max_messages <= held.messages:
-            return "global-max-messages"
-        return None
-
-
 class LimitsInForce:
     """Looks settings up once for as long as they are the same."""
 
@@ -90,7 +70,7 @@ class LimitsInForce:
         self._core = core
         self._settings: SettingsInForce | None = None
         self._found: dict[str, AddressLimits] = {}
-        self._everywhere = GlobalLimits()
+        self._everywhere = AddressLimits()
 
     def of(self, address: str) -> AddressLimits:
         settings = self._current()
@@ -103,7 +83,8 @@ class LimitsInForce:
         return limits
 
     @property
-    def everywhere(self) -> GlobalLimits:
+    def everywhere(self) -> AddressLimits:
+        """Those on all addresses together."""
         self._current()
         return self._everywhere
 
@@ -113,9 +94,10 @@ class LimitsInForce:
             self._settings = settings
             self._found.clear()
             values = {setting.name: setting.value for setting in settings.core()}
-            self._everywhere = GlobalLimits(
-                max_size_bytes=_above_zero(values["global-max-size"]),
-                max_messages=_number(values["global-max-messages"]),
+            self._everywhere = AddressLimits(
+                max_size_bytes=_number(values["global-max-size"]) or NO_LIMIT,  # where a broker works one out
+                max_size_messages=_number(values["global-max-messages"]),
+                names=("global-max-size", "global-max-messages"),
             )
         return settings
 
@@ -147,25 +129,11 @@ def _number(value: object) -> int:
     return value if isinstance(value, int) else NO_LIMIT
 
 
-def _above_zero(value: object) -> int:
-    """0 stands for no limit where a broker would work one out."""
-    number = _number(value)
-    return number if number > 0 else NO_LIMIT
-
-
 # How much more an address that pages may take, by the limits on what it has in pages.
 #
 # What is known of pages is as of the last look. What was written to them since, and what is about to be,
-# counts at most so much; only where that could come to a limit somebody looks. Where it then depends on what
-# becomes of a publication that is under way, whoever comes after it waits until that is known: so
-# publications of one message each come to the limit exactly, however many publish at the same time.
-
-
-class PagesReached(NamedTuple):
-    limit: str
-    """The setting that is reached."""
-    surely: bool
-    """False: unless a publication that is under way comes to nothing."""
+# counts as if it were there; only where that could come to a limit somebody looks. So publications of one
+# message each come to the limit exactly, however many publish at the same time.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,25 +172,19 @@ class PageRoom:
         if not self._entering[address]:
             del self._entering[address]
 
-    def reached(self, address: str, limits: AddressLimits) -> PagesReached | None:
+    def reached(self, address: str, limits: AddressLimits) -> str | None:
         """Which limit on its pages an address has come to."""
-        limit = self._by(address, limits, self._unknown(address))
-        if limit is None:
+        if self._by(address, limits) is None:
             return None
         self._paging.current()
-        limit = self._by(address, limits, 0)
-        if limit is not None:
-            return PagesReached(limit, True)
-        limit = self._by(address, limits, self._unknown(address))
-        return None if limit is None else PagesReached(limit, False)
+        return self._by(address, limits)
 
-    def _by(self, address: str, limits: AddressLimits, more: int) -> str | None:
-        messages = self._most_known(address) + more if limits.page_limit_messages >= 0 else 0
+    def _by(self, address: str, limits: AddressLimits) -> str | None:
+        messages = 0
+        if limits.page_limit_messages >= 0:
+            on_its_way = self._paging.messages_unknown(address) + self._entering[address]
+            messages = self._most_known(address) + on_its_way
         return limits.pages_reached(self._paging.page_count(address), messages)
-
-    def _unknown(self, address: str) -> int:
-        """Messages of which it is not known yet whether they count."""
-        return self._paging.messages_unknown(address) + self._entering[address]
 
     def _most_known(self, address: str) -> int:
         """How many messages the queue has in pages that has most of them there, as of the last look."""

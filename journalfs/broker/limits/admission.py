@@ -97,9 +97,6 @@ class Decision:
 
 STORE: Final = Decision(Action.STORE)
 
-UNKNOWN: Final = Decision(Action.BLOCK)
-"""It depends on what becomes of another publication, which is under way."""
-
 
 class Forever:
     """The patience of who waits as long as it takes, or until cancelled."""
@@ -213,7 +210,7 @@ class Admission:
         if limits.exempt or self._is_free(address, limits):
             return STORE
         decision = self._by_disk(limits) or self._by_policy(address, limits)
-        if decision is not UNKNOWN and (decision is not STORE or address in self._noted):
+        if decision is not STORE or address in self._noted:
             self._note(address, decision)
         return decision
 
@@ -230,10 +227,7 @@ class Admission:
         """The same for what nobody can be told any more that it is refused: its first bytes were taken."""
         limits = self.in_force.of(address)
         decision = STORE if limits.exempt else self._by_policy(address, limits)
-        if decision.action in (Action.FAIL, Action.BLOCK):
-            action = Action.PAGE if limits.policy == Action.PAGE.name else Action.STORE
-            return Decision(action, decision.limit)
-        return decision
+        return _taken(limits, decision) if decision.action in (Action.FAIL, Action.BLOCK) else decision
 
     def decide_beside(self, address: str, *, late: bool) -> Decision:
         """What becomes of that part of a publication that goes to queues of a wildcard address. Nobody waits
@@ -250,7 +244,7 @@ class Admission:
                 return decision
             if not late:
                 raise self._full(address, decision)
-        return Decision(Action.PAGE if limits.policy == Action.PAGE.name else Action.STORE, decision.limit)
+        return _taken(limits, decision)
 
     def _by_disk(self, limits: AddressLimits) -> Decision | None:
         reached = self.disk.reached
@@ -278,10 +272,8 @@ class Admission:
             return STORE
         if limits.page_full_policy is not None:
             too_much = self._pages.reached(address, limits)
-            if too_much is not None and not too_much.surely:
-                return UNKNOWN
             if too_much is not None:
-                return Decision(Action[limits.page_full_policy], too_much.limit)
+                return Decision(Action[limits.page_full_policy], too_much)
         return Decision(Action.PAGE, reached)
 
     def _held(self, address: str, limits: AddressLimits, *, about: bool) -> Held:
@@ -344,7 +336,7 @@ class Admission:
         limits, held = self.in_force.everywhere, self._everything.at_most()
         if not limits.limited:
             return None
-        return _left(limits.max_size_bytes, held.size_bytes), _left(limits.max_messages, held.messages)
+        return _left(limits.max_size_bytes, held.size_bytes), _left(limits.max_size_messages, held.messages)
 
     # ---- being taken ----
 
@@ -364,11 +356,7 @@ class Admission:
         if decision.action is not Action.PAGE or self.in_force.of(address).page_limit_messages < 0:
             return None
         self._pages.enters(address)
-        return partial(self._staged_in_pages, address)
-
-    def _staged_in_pages(self, address: str) -> None:
-        self._pages.entered(address)
-        self._serve(address)
+        return partial(self._pages.entered, address)
 
     async def enter(self, address: str, patience: Patience = FOREVER) -> Admitted:
         """Return when a publication is taken. Raises `AddressFull`, and whatever `patience` gives up with;
@@ -527,8 +515,8 @@ class Admission:
             usage = replace(
                 usage, total_bytes=everywhere.max_size_bytes, free_bytes=free, available_bytes=available
             )
-        if everywhere.max_messages >= 0:
-            usage = replace(usage, messages_max=everywhere.max_messages)
+        if everywhere.max_size_messages >= 0:
+            usage = replace(usage, messages_max=everywhere.max_size_messages)
         return usage
 
     def status_of_all(self) -> Mapping[str, object]:
@@ -558,6 +546,11 @@ class Admission:
             blocked_writers=len(line.waiting) if line is not None else 0,
             dropped_messages=self.dropped[address],
         )
+
+
+def _taken(limits: AddressLimits, decision: Decision) -> Decision:
+    """It is taken all the same."""
+    return Decision(Action.PAGE if limits.policy == Action.PAGE.name else Action.STORE, decision.limit)
 
 
 def _left(limit: int, held: int) -> int:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import difflib
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Generic, TypeVar
+from typing import Any, Final
 
 import msgspec
 
@@ -109,6 +109,16 @@ QUEUE_SETTINGS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
 }
 """Name -> field of the binding, and what reads its value."""
 
+_DEFAULTS: Final = {
+    "exclusive": "default-exclusive-queue",
+    "last-value": "default-last-value-queue",
+    "auto-delete-delay": "auto-delete-queues-delay",
+    "auto-delete-message-count": "auto-delete-queues-message-count",
+}
+"""Settings of addresses that say what new queues get, where they are not named `default-` and the queue's."""
+_NOT_GIVEN: Final = frozenset({"routing-type", "filter", "enabled", "auto-delete"})
+"""What no such setting says alone."""
+
 QUEUE_NO_EFFECT: Final = frozenset({"group-first-key"})
 """Kept for brokers, and without a meaning here."""
 
@@ -159,67 +169,41 @@ def _reason(error: ValueError) -> str:
 # --delete`), and means its messages, not its settings.
 
 NAMES_MAX: Final = 16_384
-"""How many of each are remembered: the newest."""
+"""How many are remembered: the newest."""
 
 _NS_PER_S: Final = 1_000_000_000
 
-KeyT = TypeVar("KeyT", bound=Hashable)
-BindingT = TypeVar("BindingT")
 
-
-@dataclass(frozen=True, slots=True)
-class Was(Generic[BindingT]):
-    """What was deleted."""
-
-    binding: BindingT
-    paused: bool
-
-
-class _Lately(Generic[KeyT, BindingT]):
-    """What was deleted under each name, for a while. `keep_s`: seconds, asked each time."""
+class Deleted:
+    """What was deleted lately: addresses, and queues by the names of their address and their own. `keep_s`:
+    for so many seconds, asked each time.
+    """
 
     def __init__(self, clock: Clock, keep_s: Callable[[], int]) -> None:
         self._clock, self._keep_s = clock, keep_s
-        self._found: OrderedDict[KeyT, tuple[int, Was[BindingT]]] = OrderedDict()
+        self._found: OrderedDict[tuple[str, str | None], tuple[int, Address | Queue]] = OrderedDict()
 
-    def add(self, key: KeyT, was: Was[BindingT]) -> None:
+    def add(self, what: Address | Queue) -> None:
+        key = (what.address, what.name) if isinstance(what, Queue) else (what.name, None)
         self._found.pop(key, None)
-        self._found[key] = self._clock.monotonic_ns(), was
+        self._found[key] = self._clock.monotonic_ns(), what
         if len(self._found) > NAMES_MAX:
             self._found.popitem(last=False)
 
-    def get(self, key: KeyT) -> Was[BindingT] | None:
-        deleted_ns, was = self._found.get(key, (0, None))
-        if was is None or self._clock.monotonic_ns() - deleted_ns <= self._keep_s() * _NS_PER_S:
-            return was
-        del self._found[key]
-        return None
+    def get(self, address: str, queue: str | None) -> Address | Queue | None:
+        deleted_ns, was = self._found.get((address, queue), (0, None))
+        if was is not None and self._clock.monotonic_ns() - deleted_ns > self._keep_s() * _NS_PER_S:
+            del self._found[address, queue]
+            return None
+        return was
 
+    def address(self, name: str) -> Address | None:
+        was = self.get(name, None)
+        return was if isinstance(was, Address) else None
 
-class Deleted:
-    """Addresses by name, and queues by the names of their address and their own."""
-
-    def __init__(self, clock: Clock, keep_s: Callable[[], int]) -> None:
-        self._addresses = _Lately[str, AddressBinding](clock, keep_s)
-        self._queues = _Lately[tuple[str, str], QueueBinding](clock, keep_s)
-
-    def was_deleted(self, address: Address) -> None:
-        self._addresses.add(address.name, Was(address.binding, address.paused))
-
-    def queue_was_deleted(self, queue: Queue) -> None:
-        self._queues.add((queue.address, queue.name), Was(queue.binding, queue.paused_itself))
-
-    def remember(self, queue: Queue) -> None:
-        """It is about to be made again, however long ago it was deleted."""
-        if self.queue(queue.address, queue.name) is None:
-            self.queue_was_deleted(queue)
-
-    def address(self, name: str) -> Was[AddressBinding] | None:
-        """What an address of this name was that was deleted lately."""
-        return self._addresses.get(name)
-
-    def queue(self, address: str, name: str) -> Was[QueueBinding] | None:
-        return self._queues.get((address, name))
+    def queue(self, address: str, name: str) -> Queue | None:
+        was = self.get(address, name)
+        return was if isinstance(was, Queue) else None
 
 
 _ADDRESS_SETTINGS = {definition.name: definition for definition in ADDRESS_SETTINGS}
@@ -259,15 +243,15 @@ class Administering:
         # Its first queue says which kind it is of, where no setting does.
         said = self._said_routing(name, "default-address-routing-type")
         routing = tuple(RoutingType) if said is None else (said,)
-        was = self.deleted.address(name) or Was(new_address(name, *routing), paused=False)
+        was = self.deleted.address(name)
+        binding = new_address(name, *routing) if was is None else was.binding
         if self._in_force().value(name, "config-delete-addresses") == "FORCE":
             self.core.events.add("configuration", f"{name}: {_UNLISTED}")
 
         def stage(tx: TxId) -> None:
             new_id = self._new_id()
-            body = encode_address_binding(was.binding)
-            self._add_in(tx, new_id, BindingType.ADDRESS_BINDING, body)
-            if was.paused:
+            self._add_in(tx, new_id, BindingType.ADDRESS_BINDING, encode_address_binding(binding))
+            if was is not None and was.paused:
                 self._pause_in(tx, BindingType.ADDRESS_STATUS, new_id)
 
         return self._in_transaction(stage)
@@ -307,7 +291,7 @@ class Administering:
                 self._ensure_routing(tx, address, kind)
             elif set(address.binding.routing_types) != {kind}:
                 self._replace_address(tx, address, address.address_id, {kind})
-            self._add_queue(tx, binding, paused=was is not None and was.paused)
+            self._add_queue(tx, binding, paused=was is not None and was.paused_itself)
 
         return self._in_transaction(stage)
 
@@ -342,7 +326,7 @@ class Administering:
                 self._add_address(tx, address_name, (routing,), auto_created=True)
             else:
                 self._ensure_routing(tx, address, routing)
-            self._add_queue(tx, binding, paused=was is not None and was.paused)
+            self._add_queue(tx, binding, paused=was is not None and was.paused_itself)
 
         return self._in_transaction(stage)
 
@@ -562,13 +546,7 @@ class Administering:
     # ---- inside ----
 
     def _in_transaction(self, stage: Callable[[TxId], None]) -> Position:
-        writer, tx = self.journals.bindings, self.journals.new_tx()
-        try:
-            stage(tx)
-            return writer.stage_commit(tx)
-        except Exception:
-            writer.roll_back(tx)
-            raise
+        return self.journals.in_transaction(stage, self.journals.bindings)
 
     def _add_in(self, tx: TxId, record_id: int, user_type: int, body: bytes) -> None:
         self.journals.bindings.stage_add_in(tx, RecordId(record_id), user_type, body)
@@ -646,39 +624,22 @@ def new_queue(
     auto_created: bool = False,
 ) -> QueueBinding:
     """A durable queue with the defaults that the settings of the address `of` give."""
-    value = settings.value
-
-    def number(setting: str, otherwise: int) -> int:
-        found = value(of, setting)
-        return found if isinstance(found, int) else otherwise
-
-    def text(setting: str) -> str | None:
-        found = value(of, setting)
-        return found if isinstance(found, str) and found else None
-
+    given: dict[str, Any] = {}
+    for setting, (field, parse) in QUEUE_SETTINGS.items():
+        if setting in _NOT_GIVEN:
+            continue
+        found = settings.value(of, _DEFAULTS.get(setting, f"default-{setting}"))
+        if found is not None:
+            given[field] = parse(str(found).lower() if isinstance(found, bool) else str(found))
     return QueueBinding(
         name=name,
         address=of,
         filter=accepted,
         metadata="",
         auto_created=auto_created,
-        max_consumers=number("default-max-consumers", -1),
-        purge_on_no_consumers=bool(value(of, "default-purge-on-no-consumers")),
         routing_type=routing,
-        exclusive=bool(value(of, "default-exclusive-queue")),
-        last_value=bool(value(of, "default-last-value-queue")),
-        consumers_before_dispatch=number("default-consumers-before-dispatch", 0),
-        delay_before_dispatch_ms=number("default-delay-before-dispatch", -1),
-        last_value_key=text("default-last-value-key"),
-        non_destructive=bool(value(of, "default-non-destructive")),
-        group_rebalance=bool(value(of, "default-group-rebalance")),
-        group_buckets=number("default-group-buckets", -1),
-        auto_delete=bool(value(of, f"auto-delete-{'' if auto_created else 'created-'}queues")),
-        auto_delete_delay_ms=number("auto-delete-queues-delay", 0),
-        auto_delete_message_count=number("auto-delete-queues-message-count", 0),
-        group_first_key=text("default-group-first-key"),
-        ring_size=number("default-ring-size", -1),
-        group_rebalance_pause_dispatch=bool(value(of, "default-group-rebalance-pause-dispatch")),
+        auto_delete=bool(settings.value(of, f"auto-delete-{'' if auto_created else 'created-'}queues")),
+        **given,
     )
 
 

@@ -38,7 +38,7 @@ class Deleting:
             what = "is of queues of another address and would go too; unmount, and move it where it belongs"
             raise NotEmpty(f"{name}: {stray} {what}")
         await self.bound(self.administering.delete_address(address))
-        self.administering.deleted.was_deleted(address)
+        self.administering.deleted.add(address)
         await self.paged.address_deleted(name)
         self.parts.uses.address_gone(name)
 
@@ -85,7 +85,7 @@ class Deleting:
 
     async def _unbind(self, model: Queue) -> None:
         await self.bound(self.administering.delete_queue(model))
-        self.administering.deleted.queue_was_deleted(model)
+        self.administering.deleted.add(model)
         await self.paged.queue_deleted(model.address, model.queue_id)
         self.parts.uses.queue_gone(model.queue_id, model.address)
         reached = [

@@ -272,7 +272,8 @@ class WritingStore(SelfReadingStore):
         there = self.core.bindings.queue_named(name)
         if back.made is None or (there is not None and there.address == address):
             return
-        self._deleted.remember(back.made)
+        if self._deleted.get(address, name) is None:
+            self._deleted.add(back.made)
         if self.address(address) is None:
             await self.create_address(address)
         await self.create_queue(address, name)
@@ -324,8 +325,7 @@ class WritingStore(SelfReadingStore):
             self.parts.uses.queue_made(name)
 
     def was_deleted(self, address: str, queue: str | None) -> bool:
-        was = self._deleted.address(address) if queue is None else self._deleted.queue(address, queue)
-        return was is not None
+        return self._deleted.get(address, queue) is not None
 
     async def make_queue(self, address: str, name: str, accepted: str) -> None:
         """A queue with a filter, unless there is one of that name."""

@@ -263,7 +263,7 @@ async def test_files_are_looked_at_once_a_period(configured: Configured) -> None
     refresh, limit = "configuration-file-refresh-period = {}", "global-max-messages = {}"
 
     def most(store: WritingStore) -> int:
-        return store.admission.in_force.everywhere.max_messages
+        return store.admission.in_force.everywhere.max_size_messages
 
     async with configured.open(refresh.format(700)) as store:
         configured.says(refresh.format(700), limit.format(1))

@@ -18,7 +18,7 @@ def address(name: str) -> Address:
 def test_what_was_deleted_is_remembered_for_a_while() -> None:
     clock = FakeClock()
     deleted = Deleted(clock, lambda: KEEP_S)
-    deleted.was_deleted(address("a"))
+    deleted.add(address("a"))
     clock.advance(by_ms=KEEP_S * 1000)
     assert deleted.address("a") is not None
     clock.advance(by_ms=1)
@@ -29,6 +29,6 @@ def test_what_was_deleted_is_remembered_for_a_while() -> None:
 def test_only_so_many_are_remembered() -> None:
     deleted = Deleted(FakeClock(), lambda: KEEP_S)
     for number in range(NAMES_MAX + 1):
-        deleted.was_deleted(address(str(number)))
+        deleted.add(address(str(number)))
     assert deleted.address("0") is None
     assert deleted.address("1") is not None

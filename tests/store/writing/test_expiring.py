@@ -13,6 +13,7 @@ import trio
 import trio.testing
 
 from journalfs.broker.consume import expiring as expiring_module
+from journalfs.broker.consume.forwarding import Forwarding
 from journalfs.change.address_rules import ExpiryRule
 from journalfs.ids import MessageId
 from journalfs.live.content import Why
@@ -263,22 +264,24 @@ async def test_messages_of_pages_expire(writable: Writable) -> None:
 
 
 @pytest.mark.rule("S-97")
-async def test_pages_that_go_while_messages_of_others_expire(writable: Writable) -> None:
+async def test_pages_that_go_while_messages_of_others_expire(
+    writable: Writable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever consumes the rest of the pages meanwhile takes them away."""
     configured_by_broker(writable)
     for number in range(1, 5):
         write_page(writable.little, number, [paged(1000 * number, 1000), paged(1000 * number + 1, 9000)])
     async with writable.open() as store:
-        forward, pages = store.expiring.forward, store.core.pages["work"]
+        forward, pages = Forwarding.forward, store.core.pages["work"]
 
-        async def consuming(queue: StoreQueue, runs: Sequence[Run], why: Why) -> int:
-            left = await forward(queue, runs, why)
+        async def consuming(one: Forwarding, queue: StoreQueue, runs: Sequence[Run], why: Why) -> int:
+            left = await forward(one, queue, runs, why)
             await store.acknowledge(A, [MessageId(1000 * n + i) for n in (1, 2, 3) for i in (0, 1)])
             while pages.numbers() != [4]:
                 await trio.testing.wait_all_tasks_blocked()
             return left
 
-        store.expiring.forward = consuming
+        monkeypatch.setattr(Forwarding, "forward", consuming)
         writable.clock.advance(by_ms=1000)
         assert await store.expire_due() == 2
         assert bodies_of(store, "work.a") == ["paged 4001"]
@@ -397,14 +400,16 @@ async def test_what_is_taken_while_others_expire_leaves_once(
         lines = [expiring("first", 1000), expiring("second", 1000), {"body": "stays"}]
         _, second, _ = await published(store, *lines)
         writable.clock.advance(by_ms=1000)
-        forward = store.expiring.forward
+        forward = Forwarding.forward
 
-        async def remove_then_forward(queue: StoreQueue, runs: Sequence[Run], why: Why) -> int:
-            left = await forward(queue, runs, why)
+        async def remove_then_forward(
+            one: Forwarding, queue: StoreQueue, runs: Sequence[Run], why: Why
+        ) -> int:
+            left = await forward(one, queue, runs, why)
             await store.acknowledge(A, [second])
             return left
 
-        store.expiring.forward = remove_then_forward
+        monkeypatch.setattr(Forwarding, "forward", remove_then_forward)
         expired = await store.expire_due()
         assert bodies_of(store, "work.a") == ["stays"]
         assert expired == 1

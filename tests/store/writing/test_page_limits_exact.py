@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import pytest
 import trio
@@ -138,21 +138,3 @@ async def test_pages_that_were_begun_count(paged: Paged, publishers: int) -> Non
         address = store.address("work")
         assert address is not None
         assert address.status()["pages"] == 3
-
-
-@pytest.mark.rule("S-104")
-async def test_who_waits_to_know_is_told(paged: Paged) -> None:
-    """A publication that fails makes room for one that came while it was under way."""
-    async with paged.open("FAIL", "page-limit-messages = 1") as store:
-        broken = store.publisher("work", "work.a", "in.jsonl")
-        fine = store.publisher("work", "work.a", "in")
-        async with trio.open_nursery() as nursery:
-
-            async def fail() -> None:
-                with suppress(Exception):
-                    await broken.write(b"no envelope\n")
-
-            nursery.start_soon(fail)
-            nursery.start_soon(fine.write, b"line\n")
-        await fine.finish()
-        assert count(store) == 1
