@@ -19,7 +19,7 @@ from journalfs.engine.status import CoreRefused, FileTorn
 from journalfs.errors import Gone, StaleView
 from journalfs.ids import MessageId, PageNumber, QueueId
 from journalfs.limits import LOOKS_AGAIN_MAX
-from journalfs.live.runs import CountedRun, JournalRun, PageRun, Run, pages_of
+from journalfs.live.runs import JournalRun, PageRun, Run, pages_of
 from journalfs.live.settings import settings_in_force
 
 if TYPE_CHECKING:
@@ -340,7 +340,7 @@ class QueueContent:
         if not self.core.in_delivery.counts(self.queue_id):
             return run
         attempts = self.attempts(run)
-        return CountedRun(run, attempts) if attempts else run
+        return run.counted(attempts) if attempts else run
 
     def attempts(self, run: Run) -> int:
         """Those of the one message of a run; 0: none, or all are on disk."""

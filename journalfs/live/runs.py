@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from weakref import WeakSet
 
@@ -112,6 +112,9 @@ class Run(Protocol):
     def of(self, numbers: array[int]) -> Run:
         """The run of some of its messages."""
 
+    def counted(self, attempts: int) -> Run:
+        """The same of one message that was delivered in vain so often, where that is not on disk."""
+
     def ids(self, content: Content) -> array[int]:
         """Of its messages."""
 
@@ -124,11 +127,14 @@ class JournalRun:
     refs: array[int]
     sealed: bool = False
     """Lines are as they were when their part was sealed, whatever was redelivered or rescheduled since."""
+    attempts: int = 0
 
     def __len__(self) -> int:
         return len(self.refs)
 
     def size_bytes(self, content: Content) -> int:
+        if self.attempts:
+            return self.batch(content).size_bytes
         return self._starts(content, content.now_ms)[-1] if self.refs else 0
 
     def _starts(self, content: Content, now_ms: int) -> array[int]:
@@ -157,7 +163,7 @@ class JournalRun:
         starts = self._starts(content, now_ms)
         batch = LineBatch(lines, len(self.refs), queue=content.name, starts=starts, keep=keep)
         content.core.bodies.attach_as_measured(batch, large_messages(content.state, self.refs))
-        return batch
+        return _counted(batch, self.attempts)
 
     def segment(self, content: Content, size_bytes: int) -> JournalSegment:
         return JournalSegment(*self.opened(content))
@@ -190,7 +196,10 @@ class JournalRun:
         return list(map(MessageId, self.ids(content)))
 
     def of(self, numbers: array[int]) -> JournalRun:
-        return JournalRun(numbers, self.sealed)
+        return replace(self, refs=numbers)
+
+    def counted(self, attempts: int) -> JournalRun:
+        return replace(self, attempts=attempts)
 
     def ids(self, content: Content) -> array[int]:
         return message_ids(content.state, self.refs)
@@ -261,6 +270,7 @@ class PageRun:
     """Records of the page, or how to find out which."""
     sealed_ms: int | None = None
     """Lines are as they were then, when their part was sealed, whatever became due since; `None`: as now."""
+    attempts: int = 0
 
     def __len__(self) -> int:
         return len(self.chosen)
@@ -283,11 +293,13 @@ class PageRun:
 
     def batch(self, content: Content) -> LineBatch:
         scan = content.page_scan(self.number)
-        return page_batch(
-            content.core, scan, self.indexes, queue=content.name, now_ms=self._moment_ms(content)
-        )
+        now_ms = self._moment_ms(content)
+        batch = page_batch(content.core, scan, self.indexes, queue=content.name, now_ms=now_ms)
+        return _counted(batch, self.attempts)
 
     def segment(self, content: Content, size_bytes: int) -> Segment:
+        if self.attempts:
+            return JournalSegment(*self.opened(content))
         mapped = content.page_file(self.number)
         return PageSegment(self, content, mapped, size_bytes, self._moment_ms(content))
 
@@ -314,7 +326,10 @@ class PageRun:
         return [(self.number, index) for index in self.indexes]
 
     def of(self, numbers: array[int]) -> PageRun:
-        return PageRun(self.number, numbers, self.sealed_ms)
+        return replace(self, chosen=numbers)
+
+    def counted(self, attempts: int) -> PageRun:
+        return replace(self, attempts=attempts)
 
     def ids(self, content: Content) -> array[int]:
         return self.columns(content).ids
@@ -330,62 +345,10 @@ class PageRun:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class CountedRun:
-    """One message, with how often it was delivered in vain where that is not on disk."""
-
-    run: Run
-    attempts: int
-
-    def __len__(self) -> int:
-        return len(self.run)
-
-    def size_bytes(self, content: Content) -> int:
-        return self.batch(content).size_bytes
-
-    def batch(self, content: Content) -> LineBatch:
-        return self._counted(self.run.batch(content))
-
-    def _counted(self, batch: LineBatch) -> LineBatch:
-        batch.set_delivery_count(0, self.attempts)
-        return batch
-
-    def segment(self, content: Content, size_bytes: int) -> Segment:
-        return JournalSegment(*self.opened(content))
-
-    def opened(self, content: Content) -> tuple[LineBatch, list[HeldFile]]:
-        batch, held = self.run.opened(content)
-        return self._counted(batch), held
-
-    def columns(self, content: Content) -> Listing:
-        return self.run.columns(content)
-
-    def split(self, messages_max: int) -> Sequence[Run]:
-        return [self]
-
-    @property
-    def page(self) -> PageNumber | None:
-        return self.run.page
-
-    @property
-    def references(self) -> array[int]:
-        return self.run.references
-
-    @property
-    def numbers(self) -> array[int]:
-        return self.run.numbers
-
-    def places(self, content: Content) -> Sequence[Place]:
-        return self.run.places(content)
-
-    def of(self, numbers: array[int]) -> CountedRun:
-        return CountedRun(self.run.of(numbers), self.attempts)
-
-    def ids(self, content: Content) -> array[int]:
-        return self.run.ids(content)
-
-    def headers(self, content: Content) -> tuple[Any, Any, list[HeldFile]]:
-        return self.run.headers(content)
+def _counted(batch: LineBatch, attempts: int) -> LineBatch:
+    if attempts:
+        batch.set_delivery_count(0, attempts)
+    return batch
 
 
 def pages_of(runs: Iterable[Run]) -> set[PageNumber]:

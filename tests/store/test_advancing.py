@@ -123,32 +123,6 @@ def test_many_files_are_not_listed_for_each_new_one(
     assert lines_of(again, "work.a") == lines_of(store, "work.a")
 
 
-def test_a_file_that_is_not_what_its_writer_says_is_looked_for(
-    little_store: LittleStore, lines_of: ReadLines
-) -> None:
-    """Another name, another id, nothing there, or a header that is none: all files are listed."""
-    files = [little_store.journal, *next_files(little_store, *range(2, 131))]
-    store = little_store.open()
-    loader = store.core.loader
-    files[-1].send(1000, QUEUE_A, "one")
-    go_on(store, files)
-    reader = Counting(loader.directory, extension=loader.extension, relative_to=loader.relative_to)
-    loader._reader = reader
-    for number, wrong in ((131, "activemq-data-1.amq"), (132, "nothing.amq"), (133, "journal"), (134, "..")):
-        (new,) = next_files(little_store, number)
-        new.send(1000 + number, QUEUE_A, "more")
-        named = [(FileId(one.file_id), one.path.name) for one in files]
-        listed = reader.listings
-        said = [(FileId(number), wrong), *reversed(named)]
-        assert loader.advance(FileId(number), new.at, newest_first=said) is PollResult.APPENDED
-        assert reader.listings == listed + 1
-        files.append(new)
-    store.core.bodies.measure_added()
-    assert len(lines_of(store, "work.a")) == 5
-    assert sorted(read.file.file_id for read in loader.files.read_files()) == list(range(1, 135))
-    assert not store.core.damage()
-
-
 # ---- a writer that is faster ----
 
 

@@ -241,21 +241,6 @@ class DirectoryReader:
         self._last = _Look(names, finals, heads, listing) if CONTROL_FILE_NAME not in names else None
         return self._doubting(listing)
 
-    def one(self, name: str) -> JournalFile | None:
-        """One file that is known to count, as it is now; `None` where what it is takes a look at the others.
-        Raises OSError.
-        """
-        try:
-            head = self._heads.look(name)
-        except door.NotOfTheStore:
-            return None
-        if head.unreadable is not None or head.empty or len(head.content) < JOURNAL_HEADER_BYTES:
-            return None
-        header = read_header(head.content)
-        if not header.readable or head.first_rid not in {None, header.rid}:
-            return None
-        return _file(_Candidate(self._directory / name, name, head), header)
-
     def _doubting(self, listing: JournalDirectory) -> JournalDirectory:
         if listing.files:
             # It is being written, so its time may lag behind its content.

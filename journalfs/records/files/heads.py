@@ -87,11 +87,6 @@ class Heads:
         self._kept = kept
         return found
 
-    def look(self, name: str) -> Head:
-        """Look at one file. Raises OSError."""
-        with door.folder(self._directory) as held:
-            return self._look(held, name, anew=True).head
-
     def doubt(self, name: str) -> None:
         """Read this head in the next look, whatever the file's time says."""
         known = self._kept.get(name)

@@ -8,15 +8,16 @@ are void and the caller starts over with a new loader.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
 
 from journalfs import door
 from journalfs.clock import NS_PER_MS, Clock
-from journalfs.damage import MISSING_FILE, Damage, name_of
+from journalfs.damage import MISSING_FILE, Damage, FileStamp, name_of
 from journalfs.engine.buffers import MappedFile, Unreadable
 from journalfs.engine.checksums import crc32c_of_file, crc32c_of_mapped
 from journalfs.engine.scan import Gap, GapKind, Scan, scan_journal
@@ -89,53 +90,6 @@ def holds_prefix(file: JournalFile, position: int, prefix_crc: int) -> bool:
         return False
 
 
-# Which files a journal went on in that this process writes itself: found without a look at all of them.
-
-
-@dataclass(slots=True)
-class OwnFiles:
-    """What is known of them. Whoever lists all files says so, by `unlisted`."""
-
-    last: ReadFile | None = None
-    """The file up to which everything was read."""
-    unlisted: int = 0
-    """How often the journal went on in another file since all were listed."""
-
-    def up_to(
-        self,
-        file_id: FileId,
-        newest_first: Iterable[tuple[FileId, str]],
-        files: FileSet,
-        opened: Callable[[FileId, str], ReadFile | None],
-    ) -> list[ReadFile]:
-        """The last file and those behind it, up to that id; none where all are to be listed: now and then
-        they are, so that one that somebody took away is missed.
-
-        `newest_first`: id and name of the files that are in use. `opened` opens one of those that is not
-        known, where it is what its writer says.
-        """
-        last = self.last
-        if last is None:
-            return []
-        if last.file.file_id == file_id:
-            return [last]
-        self.unlisted += 1
-        if self.unlisted * OWN_FILES_LISTED_SHARE >= len(files):
-            return []
-        found: list[ReadFile] = []
-        for number, name in newest_first:
-            if number <= last.file.file_id:
-                break
-            if number <= file_id:
-                read = files.of_id(number) or opened(number, name)
-                if read is None or read.file.path.name != name:
-                    return []
-                found.append(read)
-        if not found or found[0].file.file_id != file_id:
-            return []
-        return [last, *reversed(found)]
-
-
 UNSETTLED_GAP_WAIT_MS = 1_000
 """How long records behind a hole wait for the hole to be filled: a broker's AIO writes may land out of order.
 """
@@ -204,8 +158,10 @@ class JournalLoader:
     _contradictions: Contradictions = field(default_factory=Contradictions)
     _hidden: HiddenMessages = field(default_factory=HiddenMessages)
     _next_slot: int = 0
-    _own: OwnFiles = field(default_factory=OwnFiles)
-    """How far `advance` came."""
+    _last_own: ReadFile | None = None
+    """The file up to which `advance` read everything."""
+    _unlisted: int = 0
+    """How often the journal went on in another file since all were listed."""
 
     def load(self) -> None:
         """Read everything, or up to `limit`, and settle the live state."""
@@ -411,35 +367,52 @@ class JournalLoader:
         `newest_first`: id and name of the files it uses. `list_files`: others than the current one may have
         changed.
         """
-        if self.limit is None or self._own.last is None:
+        if self.limit is None or self._last_own is None:
             self.state.foresee()
         self.limit = (file_id, end)
         if not list_files and (result := self._go_on(file_id, newest_first)) is not None:
             return result
-        self._own.last = None
+        self._last_own = None
         # What is left of the file before comes first.
         result = self._poll_to_the_end()
         if result is None:
             return PollResult.APPENDED
         if result is not PollResult.REWRITTEN:
-            self._own.last = self.files.of_id(file_id)
+            self._last_own = self.files.of_id(file_id)
         return result
 
     def _go_on(self, file_id: FileId, newest_first: Iterable[tuple[FileId, str]]) -> PollResult | None:
-        """The same without a look at all files; `None` where that cannot be."""
-        changed = False
+        """The same without a look at all files; `None` where that cannot be, and now and then, so that one is
+        missed that somebody took away.
+        """
+        last, changed = self._last_own, False
+        if last is None:
+            return None
+        above = last.file.file_id
+        new = [one for one in takewhile(lambda one: one[0] > above, newest_first) if one[0] <= file_id]
+        self._unlisted += above != file_id
+        if above != file_id and self._unlisted * OWN_FILES_LISTED_SHARE >= len(self.files):
+            return None
         try:
-            own = self._own.up_to(file_id, newest_first, self.files, self._opened_by_name)
-            for read in own:
+            for read in (last, *(self._own_file(*one) for one in reversed(new))):
                 changed |= self._take_own(read)
-                self._own.last = read
+                self._last_own = last = read
         except OSError:
             return None  # a look at all of them says what became of it
-        return None if not own else PollResult.APPENDED if changed else PollResult.UNCHANGED
+        if last.file.file_id != file_id:
+            return None
+        return PollResult.APPENDED if changed else PollResult.UNCHANGED
 
-    def _opened_by_name(self, file_id: FileId, name: str) -> ReadFile | None:
-        file = self._reader.one(name) if self._reader is not None else None
-        return self._open(file) if file is not None and file.file_id == file_id else None
+    def _own_file(self, file_id: FileId, name: str) -> ReadFile:
+        """Raises OSError where it is not there by that name."""
+        path = self.directory / name
+        known = self.files.of_id(file_id)
+        if known is not None:
+            if known.file.path != path:
+                raise FileNotFoundError(path)
+            return known
+        stamp = FileStamp.of(door.status(path))
+        return self._open(JournalFile(path, name, file_id, 2, stamp, compacted=False))
 
     def _poll_to_the_end(self) -> PollResult | None:
         """Compaction gives files other names, maybe just when they are to be opened: then they are listed
@@ -460,7 +433,7 @@ class JournalLoader:
         return self.limit[1] if read.file.file_id == self.limit[0] else read.position
 
     def _poll(self, *, settled: bool = False) -> PollResult:
-        self._own.unlisted = 0
+        self._unlisted = 0
         listing = self._list()
         matched = self._matched
         current = matched[1] if matched is not None and matched[0] is listing else self._match(listing)
