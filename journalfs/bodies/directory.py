@@ -78,28 +78,16 @@ class LargeDirectory:
             for name, kind, reason in self._problems[1]
         ]
 
-    def body(
-        self,
-        message_id: MessageId,
-        *,
-        compressed: bool,
-        origin: MessageId | None = None,
-    ) -> MappedFile | None:
-        """The body of a message, inflated; `None` when there is no file.
-
-        `origin` is the message this one was copied from: a broker that died between the record and the copy
-        leaves only the origin's file. Raises `Damaged` when a compressed body cannot be inflated to its
-        end, or is longer than it may be, `BodyUnreadable` when there is something that cannot be read.
+    def body(self, message_id: MessageId, *, compressed: bool) -> MappedFile | None:
+        """The body of a message, inflated; `None` when there is no file. Raises `Damaged` when a compressed
+        body cannot be inflated to its end, or is longer than it may be, `BodyUnreadable` when there is
+        something that cannot be read.
         """
         path = self.path / format_large_name(message_id)
         try:
-            existing = self._existing(message_id, origin)
-            if existing is None:
+            if self._existing(path) is None:
                 return None
-            path = existing
-            if compressed:
-                return self.inflated.body(path)
-            return MappedFile(path)
+            return self.inflated.body(path) if compressed else MappedFile(path)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -125,22 +113,18 @@ class LargeDirectory:
             return None
         path = self.path / format_large_name(message_id)
         try:
-            return self._existing(message_id, None)
+            return self._existing(path)
         except OSError as error:
             raise BodyUnreadable(path, 0, door.kind_and_reason(error)[1]) from error
 
-    def _existing(self, message_id: MessageId, origin: MessageId | None) -> Path | None:
-        for candidate in (message_id, origin):
-            if candidate is not None:
-                path = self.path / format_large_name(candidate)
-                try:
-                    mode = door.status(path).st_mode
-                except FileNotFoundError:
-                    continue
-                if not stat.S_ISREG(mode):
-                    raise door.refused(path, mode)
-                return path
-        return None
+    def _existing(self, path: Path) -> Path | None:
+        try:
+            mode = door.status(path).st_mode
+        except FileNotFoundError:
+            return None
+        if not stat.S_ISREG(mode):
+            raise door.refused(path, mode)
+        return path
 
 
 def _problems_in(directory: Path) -> Iterator[tuple[str, str, str]]:

@@ -34,12 +34,10 @@ from journalfs.format.large_file import format_large_name
 from journalfs.ids import MessageId
 from journalfs.limits import LOST_QUEUES_SHOWN_MAX
 from journalfs.live.core import Core
-from journalfs.live.index import IndexDescription
 from journalfs.live.index_file import index_path, index_place, is_running, read_index, write_index
 from journalfs.live.lost_bindings import LostBindings
 from journalfs.live.part_numbers import PartNumbers
 from journalfs.live.runs import Run
-from journalfs.live.sealed_parts import SealedParts
 from journalfs.records.files.history import (
     Choice,
     HistoryFile,
@@ -130,17 +128,10 @@ class _Queues(LostBindings):
 
 class _Opening(Opening):
     def __init__(self, layout: StoreLayout, clock: Clock, choice: Choice, bodies: Path) -> None:
-        super().__init__(layout, clock, index=False, ours=True)
-        self._missing_ids = []
+        generation = clock.now_ms() * 1000 + next(_opened) % 1000
+        super().__init__(layout, clock, index=False, ours=True, generation=generation)
         self._choice = choice
         self._bodies = bodies
-        self._generation = clock.now_ms() * 1000 + next(_opened) % 1000
-
-    def _sealed_parts(self) -> SealedParts | None:
-        return None  # names of parts do not last
-
-    def _numbers(self, description: IndexDescription | None) -> PartNumbers:
-        return PartNumbers(None, self.clock, lambda _problem: None, generation=self._generation)
 
     def _loader(self, state: LiveState | None = None) -> HistoryLoader:
         layout = self.layout

@@ -61,8 +61,12 @@ class Opening:
         ours: bool = False,
         anew: bool = False,
         events: Events | None = None,
+        generation: int | None = None,
     ) -> None:
-        """`events` has what was told of the layout already."""
+        """`events` has what was told of the layout already. `generation`: what names of parts begin with
+        where nothing changes any more, so that they need not be kept.
+        """
+        self.generation = generation
         self.layout = layout
         self.clock = clock
         self.ours = ours
@@ -86,7 +90,7 @@ class Opening:
 
     def _ids_of_missing_files(self) -> list[str]:
         layout = self.layout
-        if layout.history_of is not None or self._is_written_by_others():
+        if self.generation is not None or layout.history_of is not None or self._is_written_by_others():
             return []
         return missing_file_ids(layout)
 
@@ -145,7 +149,8 @@ class Opening:
             consequence = "parts that are made now get other names after a crash"
             self.events.add("part-names-not-kept", f"{problem}; {consequence}")
 
-        return None if self.index is None or self.anew else SealedParts(self.index, tell)
+        lasts = self.index is not None and not self.anew and self.generation is None
+        return SealedParts(self.index, tell) if lasts and self.index is not None else None
 
     def _loader(self, state: LiveState | None = None) -> JournalLoader:
         return JournalLoader(
@@ -255,6 +260,8 @@ class Opening:
         def tell(problem: str) -> None:
             self.events.add("part-numbers-not-kept", f"{problem}; parts get other names in the next mount")
 
+        if self.generation is not None:
+            return PartNumbers(None, self.clock, tell, generation=self.generation)
         path = numbers_path(self.index) if self.index is not None and not self.anew else None
         numbers = PartNumbers(path, self.clock, tell)
         if self.sealed is not None:

@@ -27,10 +27,7 @@ from journalfs.format.large_file import format_large_name
 from journalfs.format.record_types import BindingType, MessageType, RecordKind
 from journalfs.ids import MessageId, QueueId
 from journalfs.live.content import QueueContent
-from journalfs.live.index import IndexDescription
-from journalfs.live.part_numbers import PartNumbers
 from journalfs.live.runs import Run
-from journalfs.live.sealed_parts import SealedParts
 from journalfs.records.older.derived import DerivedStore, plain_queue
 from journalfs.store.opening import Opening
 from journalfs.store.store import JournalStore
@@ -209,16 +206,6 @@ class RemovedStore(JournalStore):
             door.remove_tree(self.place)
 
 
-class _Opening(Opening):
-    generation = 0
-
-    def _sealed_parts(self) -> SealedParts | None:
-        return None  # names of parts do not last
-
-    def _numbers(self, description: IndexDescription | None) -> PartNumbers:
-        return PartNumbers(None, self.clock, lambda _problem: None, generation=self.generation)
-
-
 def open_removed(layout: StoreLayout, derived: Derived, clock: Clock, generation: int) -> RemovedStore:
     """The store that was derived from one with this layout. `generation`: what names of its parts begin with,
     for they are never the same again. Raises what `open_store` raises.
@@ -231,8 +218,7 @@ def open_removed(layout: StoreLayout, derived: Derived, clock: Clock, generation
         journal_prefix="activemq-data",
         journal_extension=JOURNAL_EXTENSION,
     )
-    opening = _Opening(layout, StoppedClock(clock.now_ms()), index=False, ours=True)
-    opening.generation = generation
+    opening = Opening(layout, StoppedClock(clock.now_ms()), index=False, ours=True, generation=generation)
     store = opening.store(RemovedStore)
     store.place = place
     for queue in store.queues():

@@ -18,9 +18,7 @@ from journalfs.engine.state import LiveState
 from journalfs.engine.waiting import Turn, offload
 from journalfs.errors import Damaged, JournalfsError, ReadOnlyStore, SystemFailure
 from journalfs.live.core import Core
-from journalfs.live.index import IndexDescription
 from journalfs.live.part_numbers import PartNumbers
-from journalfs.live.sealed_parts import SealedParts
 from journalfs.records.files.loader import JournalLoader
 from journalfs.store.opening import Opening
 from journalfs.store.snapshot_folder import (
@@ -44,7 +42,8 @@ class SnapshotOpening(Opening):
     def __init__(
         self, layout: StoreLayout, description: SnapshotDescription, index: bool | Path = True
     ) -> None:
-        super().__init__(layout, StoppedClock(description.created_ms), index, ours=True)
+        clock = StoppedClock(description.created_ms)
+        super().__init__(layout, clock, index, ours=True, generation=description.generation)
         self._snapshot = description
 
     @classmethod
@@ -52,20 +51,10 @@ class SnapshotOpening(Opening):
         """Of one that was given by its folder."""
         return cls(layout_found(layout), read_description(layout.root), index)
 
-    def _ids_of_missing_files(self) -> list[str]:
-        return []  # its description names each file that it needs, and no other is in it
-
-    def _sealed_parts(self) -> SealedParts | None:
-        return None  # its parts are the same each time they are made
-
     def _loader(self, state: LiveState | None = None) -> JournalLoader:
         loader = super()._loader(state)
         loader.limit = self._snapshot.limit
         return loader
-
-    def _numbers(self, description: IndexDescription | None) -> PartNumbers:
-        # What is in the snapshot never changes, so neither do its parts: the numbers need not be kept.
-        return PartNumbers(None, self.clock, lambda _problem: None, generation=self._snapshot.generation)
 
     def _core(self, loader: JournalLoader, numbers: PartNumbers) -> Core:
         core = super()._core(loader, numbers)

@@ -5,23 +5,21 @@ from __future__ import annotations
 import contextlib
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 from weakref import ref
 
 from journalfs.api import ByteSource, Part
 from journalfs.clock import NS_PER_MS
-from journalfs.engine.state_types import PartInfo
 from journalfs.engine.waiting import checkpoint, offload
 from journalfs.errors import Gone
 from journalfs.ids import MessageId, QueueId
 from journalfs.live.content import NOT_AS_MEASURED, OVERTAKEN, CloserLook, QueueContent, looking_again
-from journalfs.live.page_parts import PAGE_PART_BASE, PagePart, PageParts
+from journalfs.live.page_parts import PAGE_PART_BASE, PageParts
 from journalfs.live.runs import JournalRun, PageRun, Run, open_runs
 from journalfs.live.sources import WatchedSource
-from journalfs.pages.address import PagedAddress
 from journalfs.views.filters import Filter, SelectorFilter
 from journalfs.views.following import Follower
 from journalfs.views.message import SUFFIXES, StoreMessage
@@ -98,6 +96,17 @@ class PartRuns:
     runs: tuple[Run, ...]
 
 
+class _Sealed(NamedTuple):
+    """A part of a queue. It is what it was as long as `as_of` is."""
+
+    number: int
+    mtime_ms: int
+    as_of: Hashable
+    run: Callable[[], Run]
+    measured: tuple[int, int] | None = None
+    """Bytes of all its lines, and how many messages; None: one has to look."""
+
+
 class MessageListing:
     """Columns of a view's messages in delivery order, taken at one moment: 25 bytes a message."""
 
@@ -152,10 +161,8 @@ class QueueView:
         self.made_ms = 0
         """When the queue was made, if that was while the store was open."""
         self._parts: dict[str, PartRuns] = {}
-        self._of_pages: dict[int, tuple[Hashable, list[PartRuns]]] = {}
-        """Those made of pages, by number, and as of when: empty where nothing is left."""
-        self._of_journal: dict[int, tuple[Hashable, list[PartRuns]]] = {}
-        """The same of those that are in the journal, where a lasting selection made them."""
+        self._known: dict[int, tuple[Hashable, list[PartRuns]]] = {}
+        """Parts by number, and as of when: empty where nothing is left."""
         self._tail: tuple[Run, ...] = ()
         self._wheres: dict[str, QueueView] = {}
         self._origins: Origins | None = None
@@ -186,7 +193,7 @@ class QueueView:
         now = self._now()
         if self._selected is not None:
             look.at(self.content.live())
-        parts = [*self._journal_parts(), *self._page_parts()]
+        parts = self._chosen_parts()
         self._parts = {entry.part.name: entry for entry in parts}
         self._tail = self._filtered(self._tail_runs())
         self._seen = now
@@ -203,75 +210,51 @@ class QueueView:
 
     # -- parts -----------------------------------------------------------------------------------------------
 
-    def _journal_infos(self) -> Sequence[PartInfo]:
-        return self.content.state.parts(self.content.slot)
+    def _sealed(self) -> Iterator[_Sealed]:
+        """The parts of the queue, the journal's first."""
+        content, bodies = self.content, self.content.core.bodies
+        for info in content.state.parts(content.slot):
+            # A part only shrinks, so how much is left of it says what is.
+            as_of = info.live_count, content.core.epoch, bodies.version
+            size_bytes = info.live_bytes + info.live_count * len(content.prefix)
+            run = partial(self._journal_run, info.number)
+            yield _Sealed(info.number, info.mtime_ms, as_of, run, (size_bytes, info.live_count))
+        paged = content.paged
+        for part in self.page_parts.parts if paged is not None else ():
+            assert paged is not None
+            as_of_page = paged.standing(part.page, content.queue_id), bodies.version
+            yield _Sealed(part.number, part.sealed_ms, as_of_page, partial(self.page_parts.run, paged, part))
 
-    def _page_infos(self) -> Sequence[PagePart]:
-        return self.page_parts.parts
-
-    def _journal_parts(self) -> list[PartRuns]:
+    def _chosen_parts(self) -> list[PartRuns]:
         found: list[PartRuns] = []
-        before, self._of_journal = self._of_journal, {}
-        prefix_bytes = len(self.content.prefix)
-        for info in self._journal_infos():
-            if self._selected is None:
-                size_bytes = info.live_bytes + info.live_count * prefix_bytes
-                part = self._part(info.number, size_bytes, info.mtime_ms, info.live_count)
-                found.append(PartRuns(part, ()))
+        before, self._known = self._known, {}
+        for one in self._sealed():
+            if self._selected is None and one.measured is not None:
+                size_bytes, messages = one.measured
+                found.append(PartRuns(self._part(one.number, size_bytes, one.mtime_ms, messages), ()))
                 continue
-            known = before.get(info.number)
-            if known is None or known[0] != self._as_of(info.live_count):
-                known = self._found_in_journal(info)
-            if self._selected.lasting:
-                self._of_journal[info.number] = known
+            # Most are as they were: a queue may have very many.
+            known = before.get(one.number)
+            if known is None or known[0] != one.as_of:
+                known = one.as_of, self._chosen_part(one)
+            if self._selected is None or self._selected.lasting:
+                self._known[one.number] = known
             found += known[1]
         return found
-
-    def _as_of(self, live_count: int) -> Hashable:
-        """A part only shrinks, so how much is left of it says what is."""
-        return live_count, self.content.core.epoch, self.content.core.bodies.version
-
-    def _found_in_journal(self, info: PartInfo) -> tuple[Hashable, list[PartRuns]]:
-        run = self._journal_run(info.number)
-        return self._as_of(len(run)), self._chosen_part(info.number, run, info.mtime_ms)
-
-    def _page_as_of(self, paged: PagedAddress, page_part: PagePart) -> Hashable:
-        return paged.standing(page_part.page, self.content.queue_id), self.content.core.bodies.version
-
-    def _found_in_page(self, paged: PagedAddress, page_part: PagePart) -> tuple[Hashable, list[PartRuns]]:
-        as_of = self._page_as_of(paged, page_part)
-        run = self.page_parts.run(paged, page_part)
-        return as_of, self._chosen_part(page_part.number, run, page_part.sealed_ms)
 
     def _journal_run(self, number: int) -> JournalRun:
         return JournalRun(self.content.state.part_refs(self.content.slot, number), sealed=True)
 
-    def _chosen_part(self, number: int, run: Run, mtime_ms: int) -> list[PartRuns]:
+    def _chosen_part(self, one: _Sealed) -> list[PartRuns]:
         """A part with what the filter leaves of it, if that is anything."""
-        runs = self._filtered([run])
+        runs = self._filtered([one.run()])
         if not runs:
             return []
-        size_bytes = sum(one.size_bytes(self.content) for one in runs)
-        part = self._part(number, size_bytes, mtime_ms, sum(map(len, runs)))
+        size_bytes = sum(run.size_bytes(self.content) for run in runs)
+        part = self._part(one.number, size_bytes, one.mtime_ms, sum(map(len, runs)))
         lasting = self._selected is not None and self._selected.lasting
         # What is found again whenever it is read takes no memory until then.
         return [PartRuns(part, () if lasting else runs)]
-
-    def _page_parts(self) -> list[PartRuns]:
-        paged = self.content.paged
-        found: list[PartRuns] = []
-        before, self._of_pages = self._of_pages, {}
-        if paged is None:
-            return found
-        for page_part in self._page_infos():
-            # Most are as they were: a queue may have very many.
-            known = before.get(page_part.number)
-            if known is None or known[0] != self._page_as_of(paged, page_part):
-                known = self._found_in_page(paged, page_part)
-            if self._selected is None or self._selected.lasting:
-                self._of_pages[page_part.number] = known
-            found += known[1]
-        return found
 
     def _part(self, number: int, size_bytes: int, mtime_ms: int, messages: int) -> Part:
         name = format_part_name(self.content.core.numbers.generation, self.content.queue_id, number)
@@ -532,44 +515,30 @@ class QueueView:
         self._refresh()
 
     async def _find(self, selected: Filter) -> None:
-        for info in self._journal_infos():
-            known = self._of_journal.get(info.number)
-            if known is None or known[0] != self._as_of(info.live_count):
+        for one in list(self._sealed()):
+            known = self._known.get(one.number)
+            if known is None or known[0] != one.as_of:
                 with contextlib.suppress(*NOT_AS_MEASURED, *OVERTAKEN):
-                    await selected.learn(self._journal_run(info.number))
+                    await selected.learn(one.run())
                     if selected.lasting:
-                        self._of_journal[info.number] = self._found_in_journal(info)
+                        self._known[one.number] = one.as_of, self._chosen_part(one)
                 await checkpoint()
-        for page_part in self._page_infos():
-            await self._find_page(selected, page_part)
         with contextlib.suppress(*NOT_AS_MEASURED, *OVERTAKEN):
             for run in self._tail_runs():
                 await selected.learn(run)
-
-    async def _find_page(self, selected: Filter, page_part: PagePart) -> None:
-        paged = self.content.paged
-        if paged is None or page_part.page not in paged.files:
-            return
-        known = self._of_pages.get(page_part.number)
-        if known is None or known[0] != self._page_as_of(paged, page_part):
-            with contextlib.suppress(*NOT_AS_MEASURED, *OVERTAKEN):
-                await selected.learn(self.page_parts.run(paged, page_part))
-                if selected.lasting:
-                    self._of_pages[page_part.number] = self._found_in_page(paged, page_part)
-            await checkpoint()
 
     @property
     def kept_bytes(self) -> int:
         """Memory that only this view needs, roughly."""
         known = self._selected.size_bytes if self._selected is not None else 0
         tail = sum(4 * len(run) for run in self._tail)
-        return SELECTION_BYTES + known + tail + PART_BYTES * (len(self._of_journal) + len(self._of_pages))
+        return SELECTION_BYTES + known + tail + PART_BYTES * len(self._known)
 
     def forget(self) -> None:
         """Whoever asks for it once more has it made anew; who has it open finds all out again."""
         if self._selected is not None:
             self._selected.forget()
-        self._parts, self._of_journal, self._of_pages, self._tail, self._seen = {}, {}, {}, (), None
+        self._parts, self._known, self._tail, self._seen = {}, {}, (), None
         if self._of is not None:
             of, selector = self._of
             if of._wheres.get(selector) is self:
@@ -581,11 +550,8 @@ class DeliveringView(QueueView):
     for here they have no parts.
     """
 
-    def _journal_infos(self) -> Sequence[PartInfo]:
-        return []
-
-    def _page_infos(self) -> Sequence[PagePart]:
-        return []
+    def _sealed(self) -> Iterator[_Sealed]:
+        yield from ()
 
     def _tail_runs(self) -> list[Run]:
         return [*self.content.delivering(), *self.content.with_readers()]

@@ -408,16 +408,16 @@ async def test_following_a_broker_that_is_faster_than_each_look(
     follower = queue_of(store, "work.a").follow()
     compacting.send(1000, "one")
     await store.look()
-    looks = 0
+    looks, look_now = 0, store.look_now
 
     def overtaken() -> None:
         nonlocal looks
         looks += 1
         assert looks < 100, "nobody else had a turn"
-        store.look_now()
+        look_now()
         compacting.compact()
 
-    monkeypatch.setattr(store.core, "look_again", overtaken)
+    monkeypatch.setattr(store, "look_now", overtaken)
     compacting.compact()
     assert follower.take() is None
     assert looks == LOOKS_AGAIN_MAX
@@ -433,7 +433,7 @@ async def test_following_a_broker_that_is_faster_than_each_look(
             nursery.start_soon(read)
             while looks == LOOKS_AGAIN_MAX:
                 await trio.lowlevel.checkpoint()
-            monkeypatch.setattr(store.core, "look_again", store.look_now)
+            monkeypatch.setattr(store, "look_now", look_now)
     assert found == ["one"]
 
 
@@ -469,12 +469,14 @@ async def test_opening_while_the_journal_is_read_anew(
         loader: JournalLoader = make_loader()
         return loader
 
+    look_now = store.look_now
+
     def look_again() -> None:
         wanted.set()
-        store.look_now()
+        look_now()
 
     monkeypatch.setattr(store, "_make_loader", make_when_wanted)
-    monkeypatch.setattr(store.core, "look_again", look_again)
+    monkeypatch.setattr(store, "look_now", look_again)
     if not begun:
         monkeypatch.setattr(threads, "total_tokens", 1)
         await threads.acquire()
@@ -501,11 +503,13 @@ def test_opening_beside_a_broker_that_is_always_faster(
     message = queue.message(MessageId(1000))
     assert message is not None
 
+    look_now = store.look_now
+
     def overtaken() -> None:
-        store.look_now()
+        look_now()
         compacting.compact()
 
-    monkeypatch.setattr(store.core, "look_again", overtaken)
+    monkeypatch.setattr(store, "look_now", overtaken)
     compacting.compact()
     with pytest.raises(StaleView):
         queue.open_all()
