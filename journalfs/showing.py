@@ -7,7 +7,9 @@ terminal takes: they are shown as `\\xff`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -66,3 +68,23 @@ def path_of(name: str, root: Path) -> Path:
     if "\\x" not in name or door.exists(path):
         return path
     return root / _SHOWN_BYTES.sub(lambda match: chr(0xDC00 + int(match[1], 16)), name)
+
+
+@contextmanager
+def advancing(doing: str | None, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Takes how many bytes, or whatever `total` counts, were done, and shows people a bar, if it takes long,
+    which `doing` says.
+    """
+    if doing is None or not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    from rich import progress  # noqa: PLC0415 - only people look at it
+    from rich.console import Console  # noqa: PLC0415
+
+    columns = progress.Progress.get_default_columns()
+    if total is None:
+        text = progress.TextColumn("{task.description}")
+        columns = progress.SpinnerColumn(), text, progress.DownloadColumn()
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(doing, total=total)
+        yield lambda count: bar.advance(task, count)

@@ -157,54 +157,47 @@ class _Objects:
         self.shown = url
         try:
             self._files: Any
-            self._files, self._root = fsspec.core.url_to_fs(url)
+            with self._doing("reach the backups", ImportError):
+                self._files, self._root = fsspec.core.url_to_fs(url)
         except ImportError as missing:
             raise DependencyMissing(
                 f"backups at {url}", package="a driver of fsspec", install=f"pip install it: {missing}"
             ) from missing
-        except Exception as error:
-            raise self._failure(error, "reach the backups") from error
 
-    def _failure(self, error: Exception, doing: str) -> SystemFailure:
-        number = error.errno if isinstance(error, OSError) and error.errno else errno.EIO
-        return SystemFailure(f"{self.shown}: cannot {doing}: {error}", system_errno=number)
+    @contextmanager
+    def _doing(self, doing: str, *meant: type[Exception]) -> Iterator[None]:
+        """What its driver raises is a failure, but for what is `meant`."""
+        try:
+            yield
+        except meant:
+            raise
+        except Exception as error:
+            number = error.errno if isinstance(error, OSError) and error.errno else errno.EIO
+            raise SystemFailure(f"{self.shown}: cannot {doing}: {error}", system_errno=number) from error
 
     def _path(self, name: str) -> str:
         return f"{self._root.rstrip('/')}/{name}"
 
     def read(self, name: str, bytes_max: int) -> bytes | None:
-        try:
+        with suppress(FileNotFoundError), self._doing("read a backup", FileNotFoundError):
             return bytes(self._files.cat_file(self._path(name), start=0, end=bytes_max + 1))
-        except FileNotFoundError:
-            return None
-        except Exception as error:
-            raise self._failure(error, "read a backup") from error
+        return None
 
     def write(self, name: str, content: bytes) -> None:
-        try:
+        with self._doing("write a backup"):
             self._files.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
             self._files.pipe_file(self._path(name), content)
-        except Exception as error:
-            raise self._failure(error, "write a backup") from error
 
     def names(self, folder: str) -> Iterator[str]:
-        try:
+        found, root = [], self._root.strip("/")
+        with suppress(FileNotFoundError), self._doing("list backups", FileNotFoundError):
             found = self._files.find(self._path(folder))
-        except FileNotFoundError:
-            return
-        except Exception as error:
-            raise self._failure(error, "list backups") from error
-        root = self._root.strip("/")
         for path in found:
             yield path.strip("/").removeprefix(root).lstrip("/")
 
     def remove(self, name: str) -> None:
-        try:
+        with suppress(FileNotFoundError), self._doing("remove a backup", FileNotFoundError):
             self._files.rm_file(self._path(name))
-        except FileNotFoundError:
-            return
-        except Exception as error:
-            raise self._failure(error, "remove a backup") from error
 
     def sync(self) -> None:
         """Names come with the objects."""

@@ -17,6 +17,7 @@ from journalfs.cli.mounts import mount_of_store
 from journalfs.config.layout import locate_store
 from journalfs.errors import EXIT_DAMAGED
 from journalfs.exchange.targets import mounted_store
+from journalfs.showing import advancing
 from journalfs.store.locks import lock_holder
 
 _DEST = click.argument("dest", metavar="DEST", type=common.GivenPlace())
@@ -127,7 +128,7 @@ def _mounted(given: Path) -> tuple[Path, Path | None]:
 @contextmanager
 def _backups(dest: str, doing: str | None = None) -> Iterator[Backups]:
     """With a bar for people, if `doing` says that it takes long."""
-    with common.advancing(doing) as advance:
+    with advancing(doing) as advance:
         yield Backups.at(dest, advance)
 
 

@@ -186,21 +186,6 @@ def leaving_readers() -> Iterator[None]:
         sys.exit(EXIT_READER_LEFT)
 
 
-@contextmanager
-def advancing(doing: str | None) -> Iterator[Callable[[int], None]]:
-    """Takes how many bytes were done, and shows people a bar, if `doing` says that it takes long."""
-    if doing is None or not sys.stderr.isatty():
-        yield lambda count: None
-        return
-    from rich.console import Console  # noqa: PLC0415 - only people look at it
-    from rich.progress import DownloadColumn, Progress, SpinnerColumn, TextColumn  # noqa: PLC0415
-
-    columns = SpinnerColumn(), TextColumn("{task.description}"), DownloadColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(doing, total=None)
-        yield lambda count: bar.advance(task, count)
-
-
 def name_in_warnings() -> None:
     """What is logged goes to stderr, and begins as the failures of commands do."""
     import logging  # noqa: PLC0415 - takes longer than the help text

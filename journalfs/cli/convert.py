@@ -12,6 +12,7 @@ from journalfs.cli.common import GivenPath, json_option, say, store_argument, wr
 from journalfs.config.older import AMQ, HORNETQ, KINDS
 from journalfs.convert import Carrying, Mode
 from journalfs.errors import EXIT_DAMAGED
+from journalfs.showing import advancing
 
 _FORMAT = click.option(
     "--format",
@@ -79,15 +80,9 @@ def _carry(
 ) -> None:
     kind = None if store_format in (None, "artemis") else store_format
     work = Carrying(store, destination, Mode(mode), kind, to)
-    if sys.stderr.isatty():
-        from rich.console import Console  # noqa: PLC0415 - only people look at it
-        from rich.progress import Progress  # noqa: PLC0415
-
-        with Progress(console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(f"{mode} {store}", total=work.source_bytes())
-            report = replace(work, advance=lambda count: bar.advance(task, count)).run()
-    else:
-        report = work.run()
+    total = work.source_bytes() if sys.stderr.isatty() else None
+    with advancing(f"{mode} {store}", total) as advance:
+        report = replace(work, advance=advance).run()
     if as_json:
         write_json([report])
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -19,6 +19,7 @@ from journalfs.exchange.exporting import export_store, written_behind
 from journalfs.exchange.journals import Told, journal_directory
 from journalfs.exchange.targets import mounted_store
 from journalfs.given import replacing
+from journalfs.showing import advancing
 from journalfs.store import open_store
 
 FORMATS = ("lines", "xml", "jsonl", "parquet")
@@ -83,7 +84,7 @@ def _write(path: Path, older: Older, file_format: str, file: BinaryIO) -> int:
     store = open_store(path, kind=older.kind, derived=older.derived)
     try:
         total = sum(queue.message_count for queue in store.queues())
-        with progress("exporting", total) as advance:
+        with advancing("exporting", total) as advance:
             told = Told(_tell)
             export_store(store, file_format, file, told, advance)
         return told.lost_count
@@ -108,17 +109,3 @@ def _opened_out(out: Path | None, *, overwrite: bool) -> Iterator[BinaryIO]:
     unfinished = f".{out.name}.unfinished"
     with failing("write", out), replacing(out, unfinished) as file, written_behind(file) as behind:
         yield behind
-
-
-@contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on the terminal, if there is one."""
-    if not sys.stderr.isatty():
-        yield lambda count: None
-        return
-    from rich.console import Console  # noqa: PLC0415 - only people look at it
-    from rich.progress import Progress  # noqa: PLC0415
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda count: bar.advance(task, count)

@@ -9,11 +9,12 @@ import click
 import trio
 
 from journalfs.cli.common import GivenPath, name_in_warnings, say, store_argument
-from journalfs.cli.export import FORMATS, progress
+from journalfs.cli.export import FORMATS
 from journalfs.config.sizes import parse_size_bytes
 from journalfs.errors import DecodeError, SystemFailure, WrongCall
 from journalfs.exchange import importing
 from journalfs.exchange.encoded_lines import read_encoded
+from journalfs.showing import advancing
 
 SUFFIXES = {".xml": "xml", ".parquet": "parquet", ".jsonl": "jsonl", ".json": "jsonl"}
 
@@ -60,6 +61,6 @@ def _import_lines(file: Path, directory: Path, prefix: str, extension: str, file
 
 
 def _import_messages(file: Path, store: Path, chosen: str) -> None:
-    with progress("importing", file.stat().st_size) as advance:
+    with advancing("importing", file.stat().st_size) as advance:
         done = trio.run(partial(importing.import_file, file, store, chosen, advance))
     say(f"{store}: {done.messages} messages in {done.queues} queues")

@@ -12,12 +12,12 @@ import click
 import trio
 
 from journalfs.cli.common import SEPARATOR, json_option, named_queue, say, store_argument, write_json
-from journalfs.cli.export import progress
 from journalfs.cli.mounts import ask
 from journalfs.clock import SystemClock
 from journalfs.config.layout import locate_store
 from journalfs.errors import WrongCall
 from journalfs.exchange.targets import mounted_store
+from journalfs.showing import advancing
 from journalfs.store.history import history_of
 from journalfs.store.replaying import Asked, Replayed, planned
 from journalfs.store.write.opening import change_in, open_for_writing
@@ -128,7 +128,7 @@ def _planned(path: Path, asked: Asked) -> Replayed:
 
 def _done(path: Path, asked: Asked, *, again: bool) -> Replayed:
     async def run(store: WritingStore) -> Replayed:
-        with progress("replaying", PERCENT) as advance:
+        with advancing("replaying", PERCENT) as advance:
             return await store.history.publish(asked, again=again, progress=_Shown(advance).tell)
 
     # Before a folder of it is made, as whoever writes does.

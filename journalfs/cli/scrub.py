@@ -21,6 +21,7 @@ from journalfs.errors import EXIT_DAMAGED
 from journalfs.exchange.targets import mounted_store
 from journalfs.inspect.scrub import Pace, Scrub
 from journalfs.inspect.scrub_memory import Done, Memory, memory_of
+from journalfs.showing import advancing
 
 _IOPRIO_SET: Final = {"x86_64": 251, "aarch64": 30}
 _WHO_PROCESS, _IDLE = 1, 3 << 13
@@ -57,7 +58,7 @@ def scrub(*, target: str, rate: int | None, state: Path | None, as_json: bool) -
     shown = target if is_url(target) else os.path.abspath(target)
     memory = Memory(state or memory_of(shown))
     try:
-        with common.advancing("scrub") as advance:
+        with advancing("scrub") as advance:
             done = _scrubbed(Scrub(memory, Pace(rate or 0, advance=advance)), target)
         found = [one.json() for one in memory.findings()]
         memory.ended()

@@ -119,12 +119,8 @@ CORE_SETTINGS: Final = (
 )
 
 USER_LIMITS: Final = (
-    "user-waiting-max",
-    "user-streams-max",
-    "user-open-max",
-    "user-selections-max",
-    "user-staged-bytes-max",
-)
+    "user-waiting-max", "user-streams-max", "user-open-max", "user-selections-max", "user-staged-bytes-max",
+)  # fmt: skip
 """How much one user may hold of what a mount has only so much of."""
 
 CORE_BY_NAME: Final[Mapping[str, SettingDefinition]] = {item.name: item for item in CORE_SETTINGS}

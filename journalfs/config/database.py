@@ -40,8 +40,7 @@ _HOSTS: Final = re.compile(r"(?:^|@)([^@/]+,[^@/]*)(?=/|$)")
 """Of PostgreSQL, of which the first that answers is meant."""
 
 _TWO_SLASHES: Final = r"\1//"
-_USER_WORDS: Final = ("user", "username")
-_LOGIN_WORDS: Final = frozenset({*_USER_WORDS, "password"})
+_LOGIN_WORDS: Final = frozenset({"user", "username", "password"})
 _KEPT_WORDS: Final = frozenset({"host", "unix_socket", "charset", "sslmode", "service_name"})
 """Parameters of a URL that drivers of Python know too; others are of Java drivers. What names PostgreSQL
 without `jdbc:` has those of the Python driver.
@@ -202,15 +201,13 @@ def _translated(scheme: str, rest: str) -> str:
     place, _, parameters = rest.lstrip("/").partition("?")
     pairs = parse_qsl(parameters, keep_blank_values=True)
     given = dict(pairs)
-    user = next((given[word] for word in _USER_WORDS if word in given), None)
-    login = "" if user is None else quote(user, safe="") + _password(given.get("password")) + "@"
     hosts = _HOSTS.search(place) if dialect.startswith("postgresql") else None
     if hosts is not None:
         place = place[: hosts.start(1)] + place[hosts.end(1) :]
         pairs += [("host", one) for one in hosts[1].split(",")]
     known = _KEPT_WORDS if scheme.startswith("jdbc:") or not dialect.startswith("postgresql") else given
     kept = [one for one in pairs if one[0] in (*known, "host") and one[0] not in _LOGIN_WORDS]
-    return f"{dialect}://{login}{place}" + (f"?{urlencode(kept)}" if kept else "")
+    return f"{dialect}://{_login(given)}{place}" + (f"?{urlencode(kept)}" if kept else "")
 
 
 def _semicolons(dialect: str, rest: str) -> str:
@@ -220,14 +217,15 @@ def _semicolons(dialect: str, rest: str) -> str:
         place, _, first = place.rpartition(":")
         parameters = f"{first};{parameters}"
     given = dict(one.split("=", 1) for one in parameters.split(";") if "=" in one)
-    user = next((given[word] for word in _USER_WORDS if word in given), None)
-    login = "" if user is None else quote(user, safe="") + _password(given.get("password")) + "@"
     database = given.get("databaseName") or given.get("database")
-    return f"{dialect}://{login}{place}" + (f"/{database}" if database else "")
+    return f"{dialect}://{_login(given)}{place}" + (f"/{database}" if database else "")
 
 
-def _password(text: str | None) -> str:
-    return "" if text is None else f":{quote(text, safe='')}"
+def _login(given: Mapping[str, str]) -> str:
+    user, password = given.get("user", given.get("username")), given.get("password")
+    if user is None:
+        return ""
+    return quote(user, safe="") + ("" if password is None else f":{quote(password, safe='')}") + "@"
 
 
 def database_settings(
@@ -268,7 +266,9 @@ def overruled(
     if _CLASS in elements:
         settings = replace(settings, driver_class=elements[_CLASS].text or None)
     numbers = {field: _number(elements[name]) for name, field in _NUMBERS.items() if name in elements}
-    numbers |= {field: _size(elements[name]) for name, field in _SIZES.items() if name in elements}
+    for name, field_name in _SIZES.items():
+        if name in elements:
+            numbers[field_name] = _number(elements[name], parse_size_bytes, "size, as 102400 or 100K")
     if numbers.get("network_timeout_ms", 1) <= 0:
         del numbers["network_timeout_ms"]  # a broker would wait for ever
     made = replace(settings, **named, **login, **numbers)  # type: ignore[arg-type]
@@ -299,18 +299,11 @@ def _text(elements: Mapping[str, _Element], name: str, unmasked: Callable[[str],
     return unmasked(elements[name].text) if name in elements and elements[name].text else None
 
 
-def _number(element: _Element) -> int:
+def _number(element: _Element, parse: Callable[[str], int] = int, what: str = "number") -> int:
     try:
-        return int(element.text)
+        return parse(element.text)
     except ValueError:
-        raise _wrong(element, element.name, f"{element.text!r} is no number") from None
-
-
-def _size(element: _Element) -> int:
-    try:
-        return parse_size_bytes(element.text)
-    except ValueError:
-        raise _wrong(element, element.name, f"{element.text!r} is no size, as 102400 or 100K") from None
+        raise _wrong(element, element.name, f"{element.text!r} is no {what}") from None
 
 
 def _wrong(element: _Element, setting: str, reason: str) -> ConfigError:

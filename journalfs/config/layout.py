@@ -486,14 +486,14 @@ def _with_own_settings(layout: StoreLayout) -> StoreLayout:
 
 def moved_by(layout: StoreLayout, config: BrokerConfig) -> StoreLayout:
     """`layout`, which is found without a journalfs.toml, with `config`, which has what that says."""
-    moved = {
-        field: layout.root / str(config.core[name].value)
+    moved: dict[str, Any] = {
+        field: Path(os.path.normpath(layout.root / str(config.core[name].value)))
         for name, field in DIRECTORY_FIELDS.items()
         if name in config.core and config.core[name].origin == TOML_NAME
     }
     if "journal_dir" in moved and layout.node_manager_lock_dir == layout.journal_dir:
         moved = {"node_manager_lock_dir": moved["journal_dir"], **moved}
-    return replace(layout, config=config, **_normal(moved))
+    return replace(layout, config=config, **moved)
 
 
 def _entered(layout: StoreLayout) -> StoreLayout:
@@ -509,10 +509,6 @@ def _adopted(layout: StoreLayout) -> StoreLayout:
     door.adopt((layout.root / "journalfs", *layout.places))
     door.keep_modes(layout.places, layout.journal_dir)
     return layout
-
-
-def _normal(paths: Mapping[str, Path]) -> dict[str, Any]:
-    return {field: Path(os.path.normpath(path)) for field, path in paths.items()}
 
 
 def _with_warning(layout: StoreLayout, warning: str) -> StoreLayout:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from journalfs.config.sizes import parse_size_bytes
 
@@ -136,22 +136,17 @@ def _bytes(name: str, key: str, default: int | None, minimum: int | None = None)
 
 
 def _integer(
-    name: str, key: str, default: int | None, unit: str = "", minimum: int | None = None
+    name: str, key: str, default: int | None, unit: str = "", minimum: int | None = None, **other: Any
 ) -> SettingDefinition:
-    return SettingDefinition(name, key, Kind.INTEGER, default, unit, minimum)
+    return SettingDefinition(name, key, Kind.INTEGER, default, unit, minimum, **other)
 
 
 def _limit(
-    name: str,
-    key: str,
-    default: int | None,
-    unit: str = "messages",
-    *,
-    derived: tuple[str, int] | None = None,
+    name: str, key: str, default: int | None, unit: str = "messages", **other: Any
 ) -> SettingDefinition:
     """Something above 0, or -1 for no limit."""
     kind = Kind.BYTES if unit == "bytes" else Kind.INTEGER
-    return SettingDefinition(name, key, kind, default, unit, -1, not_zero=True, derived=derived)
+    return SettingDefinition(name, key, kind, default, unit, -1, not_zero=True, **other)
 
 
 def _boolean(name: str, key: str, default: bool, *, in_xml: bool = True) -> SettingDefinition:
@@ -195,14 +190,7 @@ _REDELIVERY: Final = (
         minimum=0,
         maximum=1,
     ),
-    SettingDefinition(
-        "max-redelivery-delay",
-        "maxRedeliveryDelay",
-        Kind.INTEGER,
-        None,
-        "ms",
-        derived=("redelivery-delay", 10),
-    ),
+    _integer("max-redelivery-delay", "maxRedeliveryDelay", None, "ms", derived=("redelivery-delay", 10)),
     _text("dead-letter-address", "deadLetterAddress", None),
     _boolean("send-to-dla-on-no-route", "sendToDLAOnNoRoute", False),
     _boolean("auto-create-dead-letter-resources", "autoCreateDeadLetterResources", False),
@@ -278,16 +266,8 @@ _OTHER: Final = (
     _boolean("enable-metrics", "enableMetrics", True),
     _boolean("enable-ingress-timestamp", "enableIngressTimestamp", False),
     _integer("id-cache-size", "idCacheSize", 20000, "ids", 0),
-    SettingDefinition("queue-prefetch", "queuePrefetch", Kind.INTEGER, 1000, "messages", in_xml=False),
-    SettingDefinition(
-        "initial-queue-buffer-size",
-        "initialQueueBufferSize",
-        Kind.INTEGER,
-        8192,
-        "references",
-        2,
-        power_of_two=True,
-    ),
+    _integer("queue-prefetch", "queuePrefetch", 1000, "messages", in_xml=False),
+    _integer("initial-queue-buffer-size", "initialQueueBufferSize", 8192, "references", 2, power_of_two=True),
 )
 
 _INT: Final = frozenset(

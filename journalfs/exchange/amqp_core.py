@@ -46,12 +46,9 @@ _CHARSET: Final = re.compile(r";\s*charset\s*=\s*\"?([^\s;\"]+)", re.IGNORECASE)
 
 HEADER_TO: Final = {"durable": "JMS_AMQP_HEADERDURABLE", "priority": "JMS_AMQP_HEADERPRIORITY"}
 PROPERTIES_TO: Final = {
-    "subject": "JMSType",
-    "groupId": GROUP_ID,
-    "contentType": "JMS_AMQP_ContentType",
-    "contentEncoding": "JMS_AMQP_ContentEncoding",
-    "replyToGroupId": "JMS_AMQP_ReplyToGroupID",
-}
+    "subject": "JMSType", "groupId": GROUP_ID, "contentType": "JMS_AMQP_ContentType",
+    "contentEncoding": "JMS_AMQP_ContentEncoding", "replyToGroupId": "JMS_AMQP_ReplyToGroupID",
+}  # fmt: skip
 
 
 def as_core(message: Outgoing) -> CoreMessage:

@@ -92,6 +92,7 @@ _ENCODING: Final = ("utf-8", "surrogatepass")
 
 _Fields = dict[str, msgspec.Raw]
 _decode: Final = msgspec.json.Decoder(_Fields).decode
+_digests: Final = msgspec.msgpack.Decoder(dict[str, bytes]).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ class Difference:
 
 def differences(first: Store, second: Store) -> Iterator[Difference]:
     """All of them: queues, then messages by their ids, then those that moved."""
-    names = [{_name(view) for view in _views(store)} for store in (first, second)]
+    names = [{name for name, _ in _views(store)} for store in (first, second)]
     yield from (Difference("lost", name) for name in sorted(names[0] - names[1]))
     yield from (Difference("added", name) for name in sorted(names[1] - names[0]))
     ordered = in_order(_ranked(in_order(_apart(first, second))))
@@ -184,14 +185,9 @@ def _side_by_side(first: Store, second: Store) -> Iterator[tuple[bytes | None, t
 
 
 def _changed(one: Record, other: Record) -> bytes:
-    before, after = (_decoded_fields(record[3]) for record in (one, other))
+    before, after = (_digests(record[3]) for record in (one, other))
     names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     return "\0".join(names).encode()
-
-
-def _decoded_fields(encoded: bytes) -> dict[str, bytes]:
-    found: dict[str, bytes] = msgspec.msgpack.decode(encoded, type=dict[str, bytes])
-    return found
 
 
 def _views(store: Store) -> Iterator[tuple[str, View]]:
@@ -199,10 +195,6 @@ def _views(store: Store) -> Iterator[tuple[str, View]]:
         for queue in address.queues():
             yield f"{address.name}::{queue.name}", queue
             yield f"{address.name}::{queue.name}", queue.delivering()
-
-
-def _name(named: tuple[str, View]) -> str:
-    return named[0]
 
 
 def _records(store: Store) -> Iterator[Record]:

@@ -16,6 +16,7 @@ from journalfs.engine.lines import SOURCE_PERSISTER, LineBatch
 from journalfs.errors import BadEnvelope, SystemFailure, WrongCall, failing
 from journalfs.exchange.targets import Target, mounted_store, opened_target
 from journalfs.exchange.xml_in import BoundAddress, BoundQueue, XmlReader
+from journalfs.message.envelope import envelope_decoder
 
 # How far an import came, noted beside its file: one that failed or was killed goes on there.
 
@@ -212,22 +213,19 @@ def json_lines(file: BinaryIO, advance: Advance) -> Iterator[Line]:
     return _placed(file, file.name, advance)
 
 
+class _Head(msgspec.Struct):
+    queue: str
+    address: str | None = None
+
+
 def _placed(lines: Iterable[bytes], name: str, advance: Advance) -> Iterator[Line]:
-    import msgspec  # noqa: PLC0415 - takes longer than the help text
-
-    from journalfs.message.envelope import envelope_decoder  # noqa: PLC0415 - as above
-
-    class Head(msgspec.Struct):
-        queue: str
-        address: str | None = None
-
     decode = envelope_decoder(frozenset(("queue", "address")))
     for number, line in enumerate(lines, 1):
         advance(len(line))
         if not line.strip():
             continue
         try:
-            head = msgspec.convert(decode(line), Head)
+            head = msgspec.convert(decode(line), _Head)
         except (ValueError, RecursionError) as error:
             raise BadEnvelope(f"line {number} of {name}: {error}") from error
         ended = line if line.endswith(b"\n") else line + b"\n"

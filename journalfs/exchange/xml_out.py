@@ -32,12 +32,9 @@ WILDCARDS: Final = frozenset("#*")
 NULL: Final = "_AMQ_NULL"
 
 TYPES: Final[dict[int, str]] = {
-    CoreType.BYTES: "bytes",
-    CoreType.MAP: "map",
-    CoreType.OBJECT: "object",
-    CoreType.STREAM: "stream",
+    CoreType.BYTES: "bytes", CoreType.MAP: "map", CoreType.OBJECT: "object", CoreType.STREAM: "stream",
     CoreType.TEXT: "text",
-}
+}  # fmt: skip
 """What is none of them is `default`."""
 
 PROPERTY_TYPES: Final = {

@@ -38,12 +38,9 @@ _HEX_BYTES: Final = {"decimal32": 4, "decimal64": 8, "decimal128": 16}
 
 _ID: Final = ("string", "ulong", "uuid", "binary")
 _HEADER: Final[Mapping[str, tuple[str, ...]]] = {
-    "durable": ("boolean",),
-    "priority": ("ubyte",),
-    "ttl": ("uint",),
-    "firstAcquirer": ("boolean",),
+    "durable": ("boolean",), "priority": ("ubyte",), "ttl": ("uint",), "firstAcquirer": ("boolean",),
     "deliveryCount": ("uint",),
-}
+}  # fmt: skip
 _PROPERTIES: Final[Mapping[str, tuple[str, ...]]] = {
     "messageId": _ID, "userId": ("binary",), "to": ("string",), "subject": ("string",),
     "replyTo": ("string",), "correlationId": _ID, "contentType": ("symbol",), "contentEncoding": ("symbol",),

@@ -245,6 +245,12 @@ class Outgoing(ABC):
         durable messages only: it records no acknowledgement of others, and they come again at its next start.
         """
 
+    def _with(self, **changes: object) -> Self:
+        """A copy with other attributes."""
+        changed = copy(self)
+        vars(changed).update(changes)
+        return changed
+
     def named(self, address: str) -> str:
         """What its record names as its address where it goes to this one."""
         return self.sent_to if self.keeps_address and self.sent_to is not None else address
@@ -411,14 +417,10 @@ class CoreMessage(Outgoing):
         return pieces(self.body)
 
     def with_properties(self, extra: Mapping[str, tuple[Code, PropertyValue]]) -> Self:
-        changed = copy(self)
-        changed.properties = self.properties.with_(extra)
-        return changed
+        return self._with(properties=self.properties.with_(extra))
 
     def without_properties(self, names: Collection[str]) -> Self:
-        changed = copy(self)
-        changed.properties = self.properties.without(*names)
-        return changed
+        return self._with(properties=self.properties.without(*names))
 
     def integer(self, name: str) -> int | None:
         return self.properties.integer(name)
@@ -432,35 +434,23 @@ class CoreMessage(Outgoing):
         return as_text(found.value, single=found.code is Code.FLOAT) if found is not None else None
 
     def expiring_at(self, expiration_ms: int) -> Self:
-        changed = copy(self)
-        changed.expiration_ms = expiration_ms
-        return changed
+        return self._with(expiration_ms=expiration_ms)
 
     def wanting(self, routing_type: int | None) -> Self:
-        changed = copy(self)
         if routing_type is None:
-            changed.properties = self.properties.without(core_message.ROUTING_TYPE)
-        else:
-            changed.properties = self.properties.with_({core_message.ROUTING_TYPE: (Code.BYTE, routing_type)})
-        return changed
+            return self.without_properties([core_message.ROUTING_TYPE])
+        return self.with_properties({core_message.ROUTING_TYPE: (Code.BYTE, routing_type)})
 
     def arrives(self, now_ms: int) -> None:
         """Nothing that it says does."""
 
     def due_at(self, due_ms: int) -> Self:
-        changed = copy(self)
         if due_ms:
-            changed.properties = self.properties.with_({core_message.SCHEDULED: (Code.LONG, due_ms)})
-        else:
-            changed.properties = self.properties.without(core_message.SCHEDULED)
-        return changed
+            return self.with_properties({core_message.SCHEDULED: (Code.LONG, due_ms)})
+        return self.without_properties([core_message.SCHEDULED])
 
     def kept(self) -> Self:
-        if self.durable:
-            return self
-        changed = copy(self)
-        changed.durable = True
-        return changed
+        return self if self.durable else self._with(durable=True)
 
     def _header(self, now_ms: int, properties: Properties) -> CoreHeader:
         if self.user_id is None and self.draws_user_id:

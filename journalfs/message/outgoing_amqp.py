@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final, Self
@@ -19,12 +18,8 @@ from journalfs.message.envelope import decode_envelope
 from journalfs.message.envelope_fields import base64
 
 _ANNOTATION_TYPES: Final = {
-    Code.BYTE: "byte",
-    Code.SHORT: "short",
-    Code.INT: "int",
-    Code.LONG: "long",
-    Code.STRING: "string",
-}
+    Code.BYTE: "byte", Code.SHORT: "short", Code.INT: "int", Code.LONG: "long", Code.STRING: "string",
+}  # fmt: skip
 """What brokers note on their copies is of these types."""
 
 _ROUTING_OF_DESTINATION: Final = {0: 1, 1: 0, 2: 1, 3: 0}
@@ -233,20 +228,17 @@ class AmqpMessage(outgoing.Outgoing):
         return _Head(encoded, min(ends), cache.behind(sections))
 
     def with_properties(self, extra: Mapping[str, tuple[Code, PropertyValue]]) -> AmqpMessage:
-        changed = copy(self)
-        changed._extra = self._extra.with_({amqp_message.ADDRESS_PROPERTY: (Code.STRING, ""), **extra})
-        changed._parts = replace(self._parts, persister=amqp_message.STANDARD)
         notes = ((_annotation_key(name), _annotation_value(*typed)) for name, typed in extra.items())
-        changed._notes = (*self._notes, *notes)
-        changed._readdressed = True
-        return changed
+        return self._with(
+            _extra=self._extra.with_({amqp_message.ADDRESS_PROPERTY: (Code.STRING, ""), **extra}),
+            _parts=replace(self._parts, persister=amqp_message.STANDARD),
+            _notes=(*self._notes, *notes),
+            _readdressed=True,
+        )
 
     def without_properties(self, names: Collection[str]) -> AmqpMessage:
-        changed = copy(self)
-        changed._extra = self._extra.without(*names)
-        changed._forgotten = (*self._forgotten, *map(_annotation_key, names))
-        changed._readdressed = True
-        return changed
+        forgotten = (*self._forgotten, *map(_annotation_key, names))
+        return self._with(_extra=self._extra.without(*names), _forgotten=forgotten, _readdressed=True)
 
     def integer(self, name: str) -> int | None:
         return self._extra.integer(name)
@@ -259,21 +251,13 @@ class AmqpMessage(outgoing.Outgoing):
         return outgoing.as_text(self._said.get("properties", {}).get(name))
 
     def expiring_at(self, expiration_ms: int) -> AmqpMessage:
-        changed = copy(self)
-        changed.expiration_ms, changed.lives_ms = expiration_ms, None
-        changed._expires_anew = changed._readdressed = True
-        return changed
+        return self._with(expiration_ms=expiration_ms, lives_ms=None, _expires_anew=True, _readdressed=True)
 
     def wanting(self, routing_type: int | None) -> AmqpMessage:
-        changed = copy(self)
-        changed._wanted = (routing_type,)
-        changed._readdressed = True
-        return changed
+        return self._with(_wanted=(routing_type,), _readdressed=True)
 
     def due_at(self, due_ms: int) -> AmqpMessage:
-        changed = copy(self)
-        changed._due = (due_ms,)
-        return changed
+        return self._with(_due=(due_ms,))
 
     def kept(self) -> Self:
         """The header has to say it: brokers go by that when they copy it, and not by what they wrote of a
@@ -282,9 +266,7 @@ class AmqpMessage(outgoing.Outgoing):
         durable = self._said["amqp"].get("header", {}).get("durable") is True
         if self._made_durable or (durable and (self.durable or not self.large)):
             return self
-        changed = copy(self)
-        changed.durable = changed._made_durable = True
-        return changed
+        return self._with(durable=True, _made_durable=True)
 
     @property
     def _changed(self) -> bool:

@@ -18,11 +18,11 @@ from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
-from pyspark.sql.types import DateType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from journalfs.clock import SystemClock
 from journalfs.pipeline.folders import RUN, require_archive, runs
-from journalfs.spark.schema import ASKED_FOR_ONLY, COLUMNS, usual_schema
+from journalfs.spark.schema import ASKED_FOR_ONLY, COLUMNS, struct, usual_schema
 from journalfs.spark.storage import literal
 
 if TYPE_CHECKING:
@@ -126,14 +126,8 @@ def _write(spark: SparkSession, source: Source, folder: Folder, staged: str, *, 
 
 def _read(spark: SparkSession, folder: Folder) -> DataFrame:
     columns = [one for one in archive_schema(bodies=True).fields if one.name not in PLACES]
-    places = [
-        StructField("unread", LongType()),
-        StructField("run", IntegerType()),
-        StructField("address", StringType()),
-        StructField("queue", StringType()),
-        StructField("date", DateType()),
-    ]
-    return spark.read.schema(StructType([*columns, *places])).parquet(literal(folder.uri()))
+    places = struct("unread long, run integer, address string, queue string, date date")
+    return spark.read.schema(StructType([*columns, *places.fields])).parquet(literal(folder.uri()))
 
 
 def _clear(folder: Folder, number: int) -> None:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 from pyspark import StorageLevel
 from pyspark.sql import Window
 from pyspark.sql import functions as f
-from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from journalfs.clock import SystemClock
 from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_PERSISTER
@@ -26,6 +25,7 @@ from journalfs.pipeline.report import Table, bars, write_report
 from journalfs.pipeline.times import moment
 from journalfs.spark import live
 from journalfs.spark.record_files import decoded
+from journalfs.spark.schema import struct
 from journalfs.spark.storage import Files, files_of
 
 if TYPE_CHECKING:
@@ -34,18 +34,9 @@ if TYPE_CHECKING:
     from journalfs.pipeline.folders import Folder
     from journalfs.pipeline.messages import Source
 
-HEADERS: Final = StructType(
-    [
-        StructField("id", LongType()),
-        StructField("address", StringType()),
-        StructField("timestamp", LongType()),
-        StructField("expiration", LongType()),
-        StructField("userId", StringType()),
-        StructField("duplicateId", StringType()),
-        StructField(ORIGINAL_MESSAGE_ID, LongType()),
-        StructField(ORIGINAL_QUEUE, StringType()),
-        StructField(ACTUAL_EXPIRY, LongType()),
-    ]
+HEADERS: Final = struct(
+    "id long, address string, timestamp long, expiration long, userId string, duplicateId string, "
+    f"{ORIGINAL_MESSAGE_ID} long, {ORIGINAL_QUEUE} string, {ACTUAL_EXPIRY} long"
 )
 """What an audit reads of a message."""
 

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as f
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from journalfs.format.core_message import ACTUAL_EXPIRY, ORIGINAL_ADDRESS, ORIGINAL_MESSAGE_ID, ORIGINAL_QUEUE
 from journalfs.live.settings import settings_in_force
 from journalfs.pipeline.notes import ENVELOPE, with_notes
 from journalfs.pipeline.report import Table, bars, write_report
 from journalfs.pipeline.times import moment
+from journalfs.spark.schema import struct
 from journalfs.store import open_store
 
 if TYPE_CHECKING:
@@ -27,20 +28,15 @@ if TYPE_CHECKING:
     from journalfs.pipeline.folders import Folder
     from journalfs.pipeline.messages import Source
 
-COMMON: Final = (
-    StructField("queue", StringType()),
-    StructField("address", StringType()),
-    StructField("id", LongType()),
-    StructField("timestamp", LongType()),
-    StructField("protocol", StringType()),
-)
 PROPERTIES: Final = {
-    "fromAddress": StructField(ORIGINAL_ADDRESS, StringType()),
-    "fromQueue": StructField(ORIGINAL_QUEUE, StringType()),
-    "fromId": StructField(ORIGINAL_MESSAGE_ID, LongType()),
-    "expiredMs": StructField(ACTUAL_EXPIRY, LongType()),
-}
+    "fromAddress": ORIGINAL_ADDRESS, "fromQueue": ORIGINAL_QUEUE, "fromId": ORIGINAL_MESSAGE_ID,
+    "expiredMs": ACTUAL_EXPIRY,
+}  # fmt: skip
 """What a message says of its origin, and the property that says it."""
+READ: Final = struct(
+    "queue string, address string, id long, timestamp long, protocol string, "
+    f"{ORIGINAL_ADDRESS} string, {ORIGINAL_QUEUE} string, {ORIGINAL_MESSAGE_ID} long, {ACTUAL_EXPIRY} long"
+)
 
 EXPIRED: Final = "expired"
 GIVEN_UP: Final = "given up"
@@ -95,13 +91,12 @@ def letters(spark: SparkSession, source: Source) -> DataFrame:
     """Every message with its origin: `queue`, `address`, `id`, `sent`, `fromAddress`, `fromQueue`, `fromId`,
     `expiredMs`. Of AMQP messages, and of them alone, the whole line has to be read for that.
     """
-    stated = [*COMMON, *PROPERTIES.values()]
-    core = source.messages(spark, StructType(stated)).filter("protocol = 'CORE'")
-    amqp = source.messages(spark, StructType([*stated, *ENVELOPE.fields])).filter("protocol = 'AMQP'")
+    core = source.messages(spark, READ).filter("protocol = 'CORE'")
+    amqp = source.messages(spark, StructType([*READ.fields, *ENVELOPE.fields])).filter("protocol = 'AMQP'")
     return core.unionByName(with_notes(amqp)).select(
         *(f.col(name) for name in ("queue", "address", "id")),
         f.nullif("timestamp", f.lit(0)).alias("sent"),
-        *(f.col(one.name).alias(name) for name, one in PROPERTIES.items()),
+        *(f.col(one).alias(name) for name, one in PROPERTIES.items()),
     )
 
 
@@ -109,16 +104,8 @@ def report(found: Sequence[Letters], source: Source, folder: Folder, now_ms: int
     """`report.html`, and its plots as PNG."""
     names = ["queue", "reason", "from address", "from queue", "letters", "oldest", "newest", "last expired"]
     rows = [
-        [
-            one.queue,
-            one.reason,
-            one.fromAddress,
-            one.fromQueue,
-            one.letters,
-            moment(one.oldest),
-            moment(one.newest),
-            moment(one.lastExpired),
-        ]
+        [one.queue, one.reason, one.fromAddress, one.fromQueue, one.letters]
+        + [moment(time) for time in (one.oldest, one.newest, one.lastExpired)]
         for one in found
     ]
     facts = {**source.facts(), "as of (UTC)": moment(now_ms), "letters": sum(one.letters for one in found)}

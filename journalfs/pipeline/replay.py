@@ -28,7 +28,6 @@ from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as f
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from journalfs.change.address_rules import AddressRules
 from journalfs.change.duplicates import DuplicateIds
@@ -41,6 +40,7 @@ from journalfs.pipeline.session import in_one_line
 from journalfs.spark.changing import require_route
 from journalfs.spark.options import Options
 from journalfs.spark.place import place_of, require_store
+from journalfs.spark.schema import struct
 from journalfs.spark.storage import literal
 from journalfs.spark.writer import target_of
 from journalfs.store import open_store
@@ -100,16 +100,7 @@ PENDING: Final = "pending"
 """What begins the name of a batch's note until it is published. Each has a name of its own."""
 BATCH: Final = "batch-"
 TARGET: Final = "target.json"
-KEY_SCHEMA: Final = StructType(
-    [
-        StructField("run", IntegerType()),
-        StructField("queue", StringType()),
-        StructField("id", LongType()),
-        StructField("sent", LongType()),
-        StructField("userId", StringType()),
-        StructField("duplicateId", StringType()),
-    ]
-)
+KEY_SCHEMA: Final = struct("run integer, queue string, id long, sent long, userId string, duplicateId string")
 
 Progress = Callable[[int], None]
 """Told of how many messages were published so far."""

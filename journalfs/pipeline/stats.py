@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark import StorageLevel
 from pyspark.sql import functions as f
-from pyspark.sql import types as t
 
 from journalfs.pipeline.report import Plot, Table, bars, columns, steps, write_report
 from journalfs.pipeline.times import moment
+from journalfs.spark.schema import struct
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -29,31 +29,14 @@ MINUTE: Final = 60 * SECOND
 HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
 
-READ: Final = t.StructType(
-    [
-        t.StructField("address", t.StringType()),
-        t.StructField("queue", t.StringType()),
-        t.StructField("timestamp", t.LongType()),
-        t.StructField("expiration", t.LongType()),
-        t.StructField("deliveryCount", t.IntegerType()),
-        t.StructField("largeMessage", t.BooleanType()),
-        t.StructField("body", t.BinaryType()),
-    ]
+READ: Final = struct(
+    "address string, queue string, timestamp long, expiration long, deliveryCount integer, "
+    "largeMessage boolean, body binary"
 )
 WIDTHS: Final = (
-    SECOND,
-    10 * SECOND,
-    MINUTE,
-    5 * MINUTE,
-    15 * MINUTE,
-    HOUR,
-    6 * HOUR,
-    DAY,
-    7 * DAY,
-    30 * DAY,
-    365 * DAY,
+    SECOND, 10 * SECOND, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 6 * HOUR, DAY, 7 * DAY, 30 * DAY, 365 * DAY,
     3650 * DAY,
-)
+)  # fmt: skip
 """Stretches of time that arrivals are counted in, ms; beyond them ten times the longest, and so on."""
 STRETCHES_MAX: Final = 120
 _FLOORED: Final = "CASE WHEN sent < 0 THEN -1 - (-1 - sent) DIV {width} ELSE sent DIV {width} END"
@@ -62,13 +45,9 @@ SERIES_MAX: Final = 8
 """Queues that are told apart in a plot."""
 OTHERS: Final = "(others)"
 AGES: Final = (
-    ("< 1 min", MINUTE),
-    ("< 1 h", HOUR),
-    ("< 1 d", DAY),
-    ("< 1 week", 7 * DAY),
-    ("< 30 d", 30 * DAY),
+    ("< 1 min", MINUTE), ("< 1 h", HOUR), ("< 1 d", DAY), ("< 1 week", 7 * DAY), ("< 30 d", 30 * DAY),
     ("< 1 year", 365 * DAY),
-)
+)  # fmt: skip
 FUTURE: Final = "in the future"
 UNKNOWN: Final = "unknown"
 """Ages that are shown only where there are such messages."""

@@ -33,12 +33,9 @@ _ASKS: dict[str, Callable[[int], bool]] = {
     "=": lambda answer: answer == 0,
 }
 _ARITHMETIC = {
-    "+": ordering.add,
-    "-": ordering.subtract,
-    "*": ordering.multiply,
-    "/": ordering.divide,
+    "+": ordering.add, "-": ordering.subtract, "*": ordering.multiply, "/": ordering.divide,
     "%": ordering.remainder,
-}
+}  # fmt: skip
 INTEGERS: dict[str, Callable[[str], int]] = {
     "decimal": lambda digits: int(digits.rstrip("lL")),
     "hexadecimal": lambda digits: int(digits, 16),

@@ -78,22 +78,6 @@ def compile_identifier(name: str, *, stored: bool) -> Getter:
     return fallback
 
 
-def _priority(envelope: Envelope) -> Value:
-    return int(envelope.get("priority", 4))
-
-
-def _timestamp(envelope: Envelope) -> Value:
-    return Long(envelope.get("timestamp", 0))
-
-
-def _expiration(envelope: Envelope) -> Value:
-    return Long(envelope.get("expiration", 0))
-
-
-def _durable(envelope: Envelope) -> Value:
-    return "DURABLE" if envelope.get("durable", True) else "NON_DURABLE"
-
-
 def _delivery_mode(envelope: Envelope) -> Value:
     return "PERSISTENT" if envelope.get("durable", True) else "NON_PERSISTENT"
 
@@ -115,10 +99,10 @@ def _user_id(envelope: Envelope) -> Value:
 
 
 _HEADERS: dict[str, Getter] = {
-    "AMQPriority": _priority,
-    "AMQTimestamp": _timestamp,
-    "AMQExpiration": _expiration,
-    "AMQDurable": _durable,
+    "AMQPriority": lambda envelope: int(envelope.get("priority", 4)),
+    "AMQTimestamp": lambda envelope: Long(envelope.get("timestamp", 0)),
+    "AMQExpiration": lambda envelope: Long(envelope.get("expiration", 0)),
+    "AMQDurable": lambda envelope: "DURABLE" if envelope.get("durable", True) else "NON_DURABLE",
 }
 """Headers every message has."""
 
@@ -213,14 +197,12 @@ def _plain(value: object) -> object:
     return value.get("v") if isinstance(value, Mapping) else value
 
 
-def _subject(envelope: Envelope) -> Value:
-    value = _plain(_amqp_property(envelope, "subject"))
-    return None if value is None else str(value)
+def _amqp_text(field: str) -> Getter:
+    def get(envelope: Envelope) -> Value:
+        value = _plain(_amqp_property(envelope, field))
+        return None if value is None else str(value)
 
-
-def _amqp_group_id(envelope: Envelope) -> Value:
-    value = _plain(_amqp_property(envelope, "groupId"))
-    return None if value is None else str(value)
+    return get
 
 
 def _amqp_group_sequence(envelope: Envelope) -> Value:
@@ -256,13 +238,10 @@ def _amqp_correlation_id(envelope: Envelope) -> Value:
     return text
 
 
-def _nothing(envelope: Envelope) -> Value:
-    return None
-
-
 _AMQP_FIELDS: dict[str, Getter] = {
-    "JMSType": _subject, "JMSXGroupID": _amqp_group_id, "JMSXGroupSeq": _amqp_group_sequence,
-    "JMSXUserID": _amqp_user, "JMSCorrelationID": _amqp_correlation_id, "__AMQ_CID": _nothing,
+    "JMSType": _amqp_text("subject"), "JMSXGroupID": _amqp_text("groupId"), "JMSXUserID": _amqp_user,
+    "JMSXGroupSeq": _amqp_group_sequence, "JMSCorrelationID": _amqp_correlation_id,
+    "__AMQ_CID": lambda envelope: None,
 }  # fmt: skip
 """Names that, on an AMQP message, hide an application property of the same name."""
 

@@ -155,27 +155,27 @@ def _double(value: float) -> float:
         return math.inf if value > 0 else -math.inf
 
 
+def _calculation(
+    whole: Callable[[int, int], int], real: Callable[[float, float], float]
+) -> Callable[..., values.Value]:
+    def calculate(left: values.Value, right: values.Value, *, convert: bool) -> values.Value:
+        a, b = as_number(left, convert=convert), as_number(right, convert=convert)
+        if isinstance(a, float) or isinstance(b, float):
+            return real(_double(a), _double(b))
+        return _whole(whole, a, b)
+
+    return calculate
+
+
+subtract = _calculation(int.__sub__, float.__sub__)
+multiply = _calculation(int.__mul__, float.__mul__)
+_add_numbers = _calculation(int.__add__, float.__add__)
+
+
 def add(left: values.Value, right: values.Value, *, convert: bool) -> values.Value:
     if type(left) is str:
         return left + values.as_text(right)
-    a, b = as_number(left, convert=convert), as_number(right, convert=convert)
-    if isinstance(a, float) or isinstance(b, float):
-        return _double(a) + _double(b)
-    return _whole(int.__add__, a, b)
-
-
-def subtract(left: values.Value, right: values.Value, *, convert: bool) -> values.Value:
-    a, b = as_number(left, convert=convert), as_number(right, convert=convert)
-    if isinstance(a, float) or isinstance(b, float):
-        return _double(a) - _double(b)
-    return _whole(int.__sub__, a, b)
-
-
-def multiply(left: values.Value, right: values.Value, *, convert: bool) -> values.Value:
-    a, b = as_number(left, convert=convert), as_number(right, convert=convert)
-    if isinstance(a, float) or isinstance(b, float):
-        return _double(a) * _double(b)
-    return _whole(int.__mul__, a, b)
+    return _add_numbers(left, right, convert=convert)
 
 
 def divide(left: values.Value, right: values.Value, *, convert: bool) -> values.Value:

@@ -21,12 +21,9 @@ HEADERS: Final = frozenset(
 """Columns that are known without the body and without properties."""
 
 _COMPARE: Final[dict[type, Callable[[Any, Any], Any]]] = {
-    ds.EqualTo: pc.equal,
-    ds.GreaterThan: pc.greater,
-    ds.GreaterThanOrEqual: pc.greater_equal,
-    ds.LessThan: pc.less,
-    ds.LessThanOrEqual: pc.less_equal,
-}
+    ds.EqualTo: pc.equal, ds.GreaterThan: pc.greater, ds.GreaterThanOrEqual: pc.greater_equal,
+    ds.LessThan: pc.less, ds.LessThanOrEqual: pc.less_equal,
+}  # fmt: skip
 _TEXT: Final[dict[type, Callable[[Any, str], Any]]] = {
     ds.StringStartsWith: lambda values, text: pc.starts_with(values, pattern=text),
     ds.StringEndsWith: lambda values, text: pc.ends_with(values, pattern=text),

@@ -29,42 +29,19 @@ from journalfs.ids import rid_of
 from journalfs.limits import JOURNAL_HEADER_BYTES
 from journalfs.records.files.directory import written_rid
 from journalfs.spark.place import refuse_mount
+from journalfs.spark.schema import struct
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-RECORDS: Final = t.StructType(
-    [
-        t.StructField("file", t.StringType()),
-        t.StructField("fileId", t.LongType()),
-        t.StructField("fresh", t.BooleanType()),
-        t.StructField("offset", t.LongType()),
-        t.StructField("kind", t.StringType()),
-        t.StructField("id", t.LongType()),
-        t.StructField("tx", t.LongType()),
-        t.StructField("userType", t.IntegerType()),
-        t.StructField("compactCount", t.IntegerType()),
-        t.StructField("count", t.IntegerType()),
-        t.StructField("inDamage", t.BooleanType()),
-        t.StructField("bytes", t.LongType()),
-        t.StructField("a", t.LongType()),
-        t.StructField("b", t.LongType()),
-        t.StructField("c", t.LongType()),
-        t.StructField("body", t.BinaryType()),
-    ]
+RECORDS: Final = struct(
+    "file string, fileId long, fresh boolean, offset long, kind string, id long, tx long, userType integer, "
+    "compactCount integer, count integer, inDamage boolean, bytes long, a long, b long, c long, body binary"
 )
-PAGES: Final = t.StructType(
-    [
-        t.StructField("file", t.StringType()),
-        t.StructField("page", t.LongType()),
-        t.StructField("number", t.IntegerType()),
-        t.StructField("offset", t.LongType()),
-        t.StructField("id", t.LongType()),
-        t.StructField("tx", t.LongType()),
-        t.StructField("source", t.IntegerType()),
-        t.StructField("queues", t.ArrayType(t.LongType())),
-        t.StructField("body", t.BinaryType()),
-    ]
+PAGES: Final = (
+    struct("file string, page long, number integer, offset long, id long, tx long, source integer")
+    .add("queues", t.ArrayType(t.LongType()))
+    .add("body", "binary")
 )
 
 _WIDTHS: Final[dict[int, tuple[int, tuple[int, ...]]]] = {

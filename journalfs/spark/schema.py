@@ -9,9 +9,17 @@ from pyspark.sql import types as t
 
 from journalfs.errors import WrongCall
 
-PROPERTY: Final = t.StructType(
-    [t.StructField("type", t.StringType()), t.StructField("value", t.StringType())]
-)
+
+def struct(columns: str) -> t.StructType:
+    """Of columns as `name type, name type`, in Spark's short names of plain types."""
+    made = t.StructType()
+    for one in columns.split(","):
+        name, kind = one.split()
+        made.add(name, kind)
+    return made
+
+
+PROPERTY: Final = struct("type string, value string")
 PROPERTIES: Final = t.MapType(t.StringType(), PROPERTY)
 PLAIN_PROPERTIES: Final = t.MapType(t.StringType(), t.StringType())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from operator import attrgetter
 
 import click
 
@@ -44,18 +45,8 @@ def dlq(
     if as_json:
         write_json(asdict(one) for one in found)
         return
+    said = attrgetter("queue", "reason", "fromAddress", "fromQueue", "letters")
     write_table(
         ["QUEUE", "REASON", "FROM ADDRESS", "FROM QUEUE", "LETTERS", "OLDEST", "NEWEST"],
-        [
-            [
-                one.queue,
-                one.reason,
-                one.fromAddress,
-                one.fromQueue,
-                one.letters,
-                when(one.oldest or 0),
-                when(one.newest or 0),
-            ]
-            for one in found
-        ],
+        [(*said(one), when(one.oldest or 0), when(one.newest or 0)) for one in found],
     )

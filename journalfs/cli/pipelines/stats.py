@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from operator import attrgetter
 
 import click
 
@@ -45,20 +46,8 @@ def stats(
     header = [
         "ADDRESS", "QUEUE", "MESSAGES", "BYTES", "REDELIVERED", "EXPIRED", "OLDEST", "NEWEST", "PER HOUR",
     ]  # fmt: skip
+    said = attrgetter("address", "queue", "messages", "bytes", "redelivered", "expired")
     write_table(
         header,
-        [
-            [
-                one.address,
-                one.queue,
-                one.messages,
-                one.bytes,
-                one.redelivered,
-                one.expired,
-                when(one.oldest or 0),
-                when(one.newest or 0),
-                one.perHour,
-            ]
-            for one in found.queues
-        ],
+        [(*said(one), when(one.oldest or 0), when(one.newest or 0), one.perHour) for one in found.queues],
     )

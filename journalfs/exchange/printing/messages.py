@@ -45,55 +45,43 @@ def _time(time_ms: int) -> str:
     return java.date(time_ms) if time_ms else "0"
 
 
-def _small(payload: bytes) -> Described:
-    parts = split_message(payload)
-    header, user_id = parts.header, _user_id(parts)
-    durable = java.truth(header.durable)
-    size_bytes = _encoded_bytes(payload)
-    text = (
-        f"CoreMessage[messageID={parts.message_id}, durable={durable}, userID={java.or_null(user_id)}, "
-        f"priority={header.priority}, timestamp={_time(header.timestamp_ms)}, "
+def _text(parts: CoreParts, name: str, comma: str, size: str = "") -> str:
+    """`comma`: what stands between the first fields."""
+    header, durable = parts.header, java.truth(parts.header.durable)
+    first = (
+        f"messageID={parts.message_id}", f"durable={durable}",
+        f"userID={java.or_null(_user_id(parts))}", f"priority={header.priority}",
+    )  # fmt: skip
+    return (
+        f"{name}[{comma.join(first)}, timestamp={_time(header.timestamp_ms)},{comma[1:]}"
         f"expiration={_time(header.expiration_ms)}, durable={durable}, "
-        f"address={java.or_null(parts.address)}, size={size_bytes}, "
+        f"address={java.or_null(parts.address)}, {size}"
         f"properties={properties_text(Reader(header.properties))}]@{java.NO_IDENTITY}"
     )
-    return Described("CoreMessage", parts.message_id, user_id, text, large=False, size_bytes=size_bytes)
 
 
-def _encoded_bytes(payload: bytes) -> int:
+def _small(payload: bytes) -> Described:
+    parts = split_message(payload)
     reader = Reader(payload, position=9)
     reader.nullable_simple_string()
-    return reader.i32()
+    size_bytes = reader.i32()
+    text = _text(parts, "CoreMessage", ", ", f"size={size_bytes}, ")
+    return Described("CoreMessage", parts.message_id, _user_id(parts), text, False, size_bytes)
 
 
 def describe_large(body: bytes) -> Described:
     """A record of type 30. Raises `DecodeError`."""
     parts = split_header(Reader(body))
-    header, user_id = parts.header, _user_id(parts)
-    durable = java.truth(header.durable)
-    text = (
-        f"LargeServerMessage[messageID={parts.message_id},durable={durable},userID={java.or_null(user_id)},"
-        f"priority={header.priority}, timestamp={_time(header.timestamp_ms)},"
-        f"expiration={_time(header.expiration_ms)}, durable={durable}, "
-        f"address={java.or_null(parts.address)}, "
-        f"properties={properties_text(Reader(header.properties))}]@{java.NO_IDENTITY}"
-    )
-    return Described("LargeServerMessageImpl", parts.message_id, user_id, text, large=True, size_bytes=None)
+    text = _text(parts, "LargeServerMessage", ",")
+    return Described("LargeServerMessageImpl", parts.message_id, _user_id(parts), text, True, None)
 
 
 def describe_paged_large(body: bytes) -> Described:
     """The header of a large message in a page: another kind to the tool. Raises `DecodeError`."""
-    parts = split_header(Reader(body))
+    parts, name = split_header(Reader(body)), "NullStorageLargeServerMessage"
     text = (
-        f"NullStorageLargeServerMessage[messageID={parts.message_id}, "
+        f"{name}[messageID={parts.message_id}, "
         f"durable={java.truth(parts.header.durable)}, address={java.or_null(parts.address)},"
         f"properties={properties_text(Reader(parts.header.properties))}]"
     )
-    return Described(
-        "NullStorageLargeServerMessage",
-        parts.message_id,
-        _user_id(parts),
-        text,
-        large=True,
-        size_bytes=len(body),
-    )
+    return Described(name, parts.message_id, _user_id(parts), text, True, len(body))

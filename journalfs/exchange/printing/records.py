@@ -7,12 +7,7 @@ from typing import Final
 
 from journalfs.exchange.printing import java
 from journalfs.exchange.printing.messages import describe_large, describe_message, message_text, safe_text
-from journalfs.format import bindings
-from journalfs.format.address_settings import (
-    SettingValue,
-    decode_address_setting,
-    decode_address_setting_json,
-)
+from journalfs.format import address_settings, bindings
 from journalfs.format.primitives import Reader, broker_uuid
 from journalfs.format.record_types import BindingType, MessageType
 from journalfs.format.xid import Xid, read_xid
@@ -51,13 +46,13 @@ _UNLESS_SAID: Final = {
 }
 
 
-def settings_text(values: Mapping[str, SettingValue]) -> str:
+def settings_text(values: Mapping[str, address_settings.SettingValue]) -> str:
     """`values` by the names of the JSON form."""
     shown = ", ".join(f"{name}={_value(name, values.get(_KEYS.get(name, name)))}" for name in _NAMES)
     return f"AddressSettings{{{shown}}}"
 
 
-def _value(name: str, value: SettingValue | None) -> str:
+def _value(name: str, value: address_settings.SettingValue | None) -> str:
     if value is None:
         return _UNLESS_SAID.get(name, "null")
     return java.number(value) if isinstance(value, float) else java.or_null(value)
@@ -169,7 +164,7 @@ def _address_status(reader: Reader, _record_id: int) -> str:
 
 
 def _json_setting(reader: Reader, record_id: int) -> str:
-    one = decode_address_setting_json(reader.rest())
+    one = address_settings.decode_address_setting_json(reader.rest())
     return (
         f"PersistedAddressSettingJSON{{jsonSetting={one.text}, storeId={record_id}, "
         f"addressMatch={one.match}, setting={settings_text(one.values)}}}"
@@ -177,7 +172,7 @@ def _json_setting(reader: Reader, record_id: int) -> str:
 
 
 def _setting(reader: Reader, record_id: int) -> str:
-    one = decode_address_setting(reader.rest())
+    one = address_settings.decode_address_setting(reader.rest())
     return (
         f"PersistedAddressSetting [storeId={record_id}, addressMatch={one.match}, "
         f"setting={settings_text(one.values)}]"

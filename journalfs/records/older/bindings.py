@@ -165,12 +165,8 @@ def decode_old_setting(body: bytes) -> tuple[str, dict[str, SettingValue]]:
 def _by_layout(reader: Reader, layout: tuple[str, ...]) -> dict[str, SettingValue] | None:
     values: dict[str, SettingValue] = {}
     readers: dict[str, Callable[[], SettingValue]] = {
-        "S": reader.simple_string,
-        "L": reader.i64,
-        "I": reader.i32,
-        "B": reader.boolean,
-        "D": reader.f64,
-    }
+        "S": reader.simple_string, "L": reader.i64, "I": reader.i32, "B": reader.boolean, "D": reader.f64,
+    }  # fmt: skip
     try:
         for field in layout:
             key, _, kind = field.partition(":")

@@ -14,32 +14,11 @@ from journalfs import door
 from journalfs.damage import Damage
 from journalfs.engine.older import KAHADB, Row
 from journalfs.errors import DecodeError
+from journalfs.records.older import kahadb_log, openwire
 from journalfs.records.older.activemq5 import Content, Place, Send, Taken, content_of, read_file
 from journalfs.records.older.activemq5_store import ContentWriter, Places
 from journalfs.records.older.derived import DerivedStore
 from journalfs.records.older.kahadb_index import Index, Indexed, Location
-from journalfs.records.older.kahadb_log import (
-    HEAD,
-    Command,
-    Fielded,
-    Record,
-    destination_of,
-    log_files,
-    records,
-    rows,
-    transaction_in,
-    transaction_of,
-    varint,
-    verify,
-)
-from journalfs.records.older.openwire import (
-    CACHED,
-    Destination,
-    LocalTransaction,
-    Subscription,
-    Transaction,
-    decode,
-)
 from journalfs.records.older.reading import Source
 
 SCHEDULER: Final = "scheduler"
@@ -49,7 +28,13 @@ OUTCOMES: Final = "txStore"
 DEPTH_MAX: Final = 4
 _NOTHING: Final = Location(-1, -1)
 _IN_TRANSACTIONS: Final = frozenset(
-    {Command.ADD, Command.REMOVE, Command.PREPARE, Command.COMMIT, Command.ROLLBACK}
+    {
+        kahadb_log.Command.ADD,
+        kahadb_log.Command.REMOVE,
+        kahadb_log.Command.PREPARE,
+        kahadb_log.Command.COMMIT,
+        kahadb_log.Command.ROLLBACK,
+    }
 )
 
 HIDING_VERSION: Final = 4
@@ -77,7 +62,7 @@ def store_folders(root: Path, out: DerivedStore, top: Path, depth: int = 0) -> I
     """
     try:
         found = [root / name for name in sorted(door.names(root))]
-        if log_files(root):
+        if kahadb_log.log_files(root):
             yield root
         for one in found if depth < DEPTH_MAX else ():
             mode = door.mode_of(one)
@@ -89,18 +74,18 @@ def store_folders(root: Path, out: DerivedStore, top: Path, depth: int = 0) -> I
         out.refused(root, top, error)
 
 
-def _fill(source: Source, folder: Path, out: DerivedStore, committed: set[Transaction]) -> None:
+def _fill(source: Source, folder: Path, out: DerivedStore, committed: set[openwire.Transaction]) -> None:
     damage: list[Damage] = []
     replay = Replay(folder, source.root, damage)
     replay.run()
-    for transaction in [one for one in replay.content.prepared if isinstance(one, LocalTransaction)]:
+    for transaction in [one for one in replay.content.prepared if isinstance(one, openwire.LocalTransaction)]:
         found = replay.content.end(transaction)
         if found is not None and transaction in committed:
             replay.content.run(found.operations)
     out.note("read-from", f"{_name(folder, source.root)}: {replay.said}")
     for one in damage:
         out.damage(one.file, one.offset, one.length_bytes, one.kind, one.reason)
-    places = Places(log_files(folder), source.root)
+    places = Places(kahadb_log.log_files(folder), source.root)
     try:
         writer = ContentWriter(
             out, partial(command_at, places), places, layout=KAHADB, hide_taken=replay.hides_taken
@@ -110,12 +95,12 @@ def _fill(source: Source, folder: Path, out: DerivedStore, committed: set[Transa
         places.close()
 
 
-def _committed(folder: Path, damage: list[Damage]) -> Iterator[Transaction]:
-    for path in log_files(folder).values():
+def _committed(folder: Path, damage: list[Damage]) -> Iterator[openwire.Transaction]:
+    for path in kahadb_log.log_files(folder).values():
         content = content_of(path, f"{folder.name}/{path.name}", damage)
-        for record in records(content, path.name, []):
-            if record.command == Command.COMMIT:
-                found = transaction_of(Fielded(content, record.offset, record.length))
+        for record in kahadb_log.rows(content, path.name, []):
+            if record.command == kahadb_log.Command.COMMIT:
+                found = kahadb_log.transaction_of(kahadb_log.Fielded(content, record.offset, record.length))
                 if found is not None:
                     yield found
 
@@ -140,7 +125,7 @@ class Replay:
 
     def run(self) -> None:
         indexed = self._from_index()
-        files = log_files(self._folder)
+        files = kahadb_log.log_files(self._folder)
         start = indexed.start if indexed is not None else None
         last = indexed.last if indexed is not None and indexed.last is not None else _NOTHING
         if start is not None and start.file not in files:
@@ -164,7 +149,7 @@ class Replay:
             if number not in live or (number == start.file and not start.offset):
                 continue
             name, found = self._called(path), list[Damage]()
-            verify(content_of(path, name, found), name, found)
+            kahadb_log.verify(content_of(path, name, found), name, found)
             if number == start.file:
                 found = [one for one in found if one.offset < start.offset]
             self._damage += [one for one in found if one not in self._damage]
@@ -203,7 +188,7 @@ class Replay:
     ) -> None:
         name = self._called(path)
         content = content_of(path, name, self._damage)
-        for record in rows(content, name, self._damage, first):
+        for record in kahadb_log.rows(content, name, self._damage, first):
             if skip is not None and (number, record.start) == skip:
                 continue
             if number == last.file:
@@ -211,8 +196,8 @@ class Replay:
             try:
                 if isinstance(record, Row) and record.usual:
                     self._apply_usual(number, record, content)
-                elif record.command == Command.REWRITTEN_FILE:
-                    if _is_superseded(Fielded(content, record.offset, record.length), files):
+                elif record.command == kahadb_log.Command.REWRITTEN_FILE:
+                    if _is_superseded(kahadb_log.Fielded(content, record.offset, record.length), files):
                         return
                 else:
                     self._apply(number, record, content)
@@ -229,7 +214,7 @@ class Replay:
         if row.transaction:
             transaction = _transaction_in(content[row.transaction : row.transaction + row.transaction_bytes])
         identity = content[row.id : row.id + row.id_bytes].decode("utf-8", "replace")
-        if row.command == Command.REMOVE:
+        if row.command == kahadb_log.Command.REMOVE:
             key = content[row.extra : row.extra + row.extra_bytes].decode("utf-8", "replace")
             self.content.do(transaction, Taken(destination, identity, key if row.extra else None))
             return
@@ -239,25 +224,27 @@ class Replay:
         else:
             self.content.note(transaction, Send(destination, identity, place))
 
-    def _apply(self, number: int, record: Record | Row, content: bytes) -> None:
-        fields = Fielded(content, record.offset, record.length)
-        if self._is_known and (record.command not in _IN_TRANSACTIONS or transaction_of(fields) is None):
+    def _apply(self, number: int, record: kahadb_log.Record | Row, content: bytes) -> None:
+        fields = kahadb_log.Fielded(content, record.offset, record.length)
+        if self._is_known and (
+            record.command not in _IN_TRANSACTIONS or kahadb_log.transaction_of(fields) is None
+        ):
             return
         match record.command:
-            case Command.ADD:
+            case kahadb_log.Command.ADD:
                 operation = _send(number, fields)
-                self.content.do(transaction_of(fields), operation)
-            case Command.UPDATE:
+                self.content.do(kahadb_log.transaction_of(fields), operation)
+            case kahadb_log.Command.UPDATE:
                 self._update(_send(number, fields.message(1)))
-            case Command.REMOVE:
+            case kahadb_log.Command.REMOVE:
                 key = fields.text(5) if fields.has(5) else None
-                taken = Taken(destination_of(fields.message(2)), fields.text(3), key)
-                self.content.do(transaction_of(fields), taken)
-            case Command.PREPARE | Command.COMMIT | Command.ROLLBACK:
-                self._end(record.command, transaction_of(fields))
-            case Command.REMOVE_DESTINATION:
+                taken = Taken(kahadb_log.destination_of(fields.message(2)), fields.text(3), key)
+                self.content.do(kahadb_log.transaction_of(fields), taken)
+            case kahadb_log.Command.PREPARE | kahadb_log.Command.COMMIT | kahadb_log.Command.ROLLBACK:
+                self._end(record.command, kahadb_log.transaction_of(fields))
+            case kahadb_log.Command.REMOVE_DESTINATION:
                 self._remove_destination(fields)
-            case Command.SUBSCRIPTION:
+            case kahadb_log.Command.SUBSCRIPTION:
                 self._subscribe(fields)
 
     def _update(self, send: Send) -> None:
@@ -275,29 +262,29 @@ class Replay:
         if not known:
             self.content.run([send])
 
-    def _end(self, command: int, transaction: Transaction | None) -> None:
+    def _end(self, command: int, transaction: openwire.Transaction | None) -> None:
         if transaction is None:
             return
-        if command == Command.PREPARE:
+        if command == kahadb_log.Command.PREPARE:
             self.content.prepare(transaction)
             return
         found = self.content.end(transaction)
-        if found is not None and command == Command.COMMIT and not self._is_known:
+        if found is not None and command == kahadb_log.Command.COMMIT and not self._is_known:
             self.content.run(found.operations)
 
-    def _remove_destination(self, fields: Fielded) -> None:
-        found = destination_of(fields.message(1))
+    def _remove_destination(self, fields: kahadb_log.Fielded) -> None:
+        found = kahadb_log.destination_of(fields.message(1))
         (self.content.topics if found.topic else self.content.queues).pop(found.name, None)
 
-    def _subscribe(self, fields: Fielded) -> None:
-        destination = destination_of(fields.message(1))
+    def _subscribe(self, fields: kahadb_log.Fielded) -> None:
+        destination = kahadb_log.destination_of(fields.message(1))
         known = self.content.topic(destination.name)
         if not fields.has(4):
             known.pop(fields.text(2), None)
             if not known:
                 self.content.topics.pop(destination.name, None)
             return
-        subscribed = self.content.subscribe(decode(fields.bytes(4)[4:], Subscription))
+        subscribed = self.content.subscribe(openwire.decode(fields.bytes(4)[4:], openwire.Subscription))
         if subscribed is not None and fields.number(3):
             everything = sorted(
                 {item for one in known.values() for item in one.messages.items()},
@@ -306,25 +293,27 @@ class Replay:
             subscribed.messages.update(everything)
 
 
-@lru_cache(CACHED)
-def _destination_in(encoded: bytes) -> Destination:
+@lru_cache(openwire.CACHED)
+def _destination_in(encoded: bytes) -> openwire.Destination:
     """Few destinations get everything."""
-    return destination_of(Fielded(encoded, 0, len(encoded)))
+    return kahadb_log.destination_of(kahadb_log.Fielded(encoded, 0, len(encoded)))
 
 
-@lru_cache(CACHED)
-def _transaction_in(encoded: bytes) -> Transaction | None:
+@lru_cache(openwire.CACHED)
+def _transaction_in(encoded: bytes) -> openwire.Transaction | None:
     """What a transaction did lies together."""
-    return transaction_in(Fielded(encoded, 0, len(encoded)))
+    return kahadb_log.transaction_in(kahadb_log.Fielded(encoded, 0, len(encoded)))
 
 
-def _send(number: int, fields: Fielded) -> Send:
+def _send(number: int, fields: kahadb_log.Fielded) -> Send:
     """Of the command that adds a message, whose OpenWire command has its length before it."""
     at, length = fields.place(4)
-    return Send(destination_of(fields.message(2)), fields.text(3), Place(number, at + 4, length - 4))
+    return Send(
+        kahadb_log.destination_of(fields.message(2)), fields.text(3), Place(number, at + 4, length - 4)
+    )
 
 
-def _is_superseded(fields: Fielded, files: dict[int, Path]) -> bool:
+def _is_superseded(fields: kahadb_log.Fielded, files: dict[int, Path]) -> bool:
     """Whether what acknowledgements were copied from is still there, so that the copies count for nothing."""
     return fields.number(1) in files and bool(fields.number(3, 1))
 
@@ -333,17 +322,17 @@ def command_at(places: Places, place: Place) -> bytes:
     """The OpenWire command of a message. An index says only where its record lies."""
     if place.length:
         return places.read(place.file, place.offset, place.length)
-    head = places.read(place.file, place.offset, HEAD.size)
-    if len(head) < HEAD.size:
+    head = places.read(place.file, place.offset, kahadb_log.HEAD.size)
+    if len(head) < kahadb_log.HEAD.size:
         raise DecodeError(place.offset, "no record lies where the index says")
-    size, _ = HEAD.unpack(head)
+    size, _ = kahadb_log.HEAD.unpack(head)
     record = places.read(place.file, place.offset, size)
-    if len(record) < max(size, HEAD.size + 2):
+    if len(record) < max(size, kahadb_log.HEAD.size + 2):
         raise DecodeError(place.offset, f"a record of {size} bytes is cut off")
-    length, at = varint(record, HEAD.size + 1)
-    fields = Fielded(record, at, length)
-    if record[HEAD.size] == Command.UPDATE:
+    length, at = kahadb_log.varint(record, kahadb_log.HEAD.size + 1)
+    fields = kahadb_log.Fielded(record, at, length)
+    if record[kahadb_log.HEAD.size] == kahadb_log.Command.UPDATE:
         fields = fields.message(1)
-    elif record[HEAD.size] != Command.ADD:
+    elif record[kahadb_log.HEAD.size] != kahadb_log.Command.ADD:
         raise DecodeError(place.offset, "no message lies where the index says")
     return fields.bytes(4)[4:]

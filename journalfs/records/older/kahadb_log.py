@@ -83,19 +83,11 @@ def log_files(folder: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def records(content: bytes, name: str, damage: list[Damage], start: int = 0) -> Iterator[Record]:
-    """The commands of one file in order, from the record at `start` on. What is no batch is passed over and
-    noted in `damage`, as is a batch whose checksum differs; its records are read all the same.
-    """
-    at = start
-    while at < len(content):
-        found, at = _next(content, at, name, damage)
-        if found is not None:
-            yield found
-
-
 def rows(content: bytes, name: str, damage: list[Damage], start: int = 0) -> Iterator[Row | Record]:
-    """The same, taken apart by the core as far as it is regular."""
+    """The commands of one file in order, from the record at `start` on: taken apart by the core where they
+    are regular. What is no batch is passed over and noted in `damage`, as is a batch whose checksum differs;
+    its records are read all the same.
+    """
     at = start
     while at < len(content):
         regular, behind = kahadb_rows(content, at)

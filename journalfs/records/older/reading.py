@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import stat
-import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -30,6 +29,7 @@ from journalfs.errors import JournalfsError, OlderStore, UnknownVersion, failing
 from journalfs.format.journal_file import READABLE_VERSIONS
 from journalfs.format.record_types import RecordKind
 from journalfs.records.files.directory import read_directory, written_rid
+from journalfs.showing import advancing
 
 if TYPE_CHECKING:
     from journalfs.records.older.derived import DerivedStore
@@ -263,7 +263,7 @@ def _make(source: Source, place: Path, identity: str, *, quiet: bool) -> None:
     fill = partial(adapter_for(source), source)
     name = os.fsdecode(os.fsencode(source.root))
     size_bytes = sum(status.st_size for _, status in source.files())
-    with _progress(name, size_bytes, quiet=quiet) as advance:
+    with advancing(None if quiet else f"reading {name}", size_bytes) as advance:
         make_derived(
             place, fill, advance, kind=source.kind, found=source.found, source=name, identity=identity
         )
@@ -306,20 +306,6 @@ def make_derived(
 def as_json(described: msgspec.Struct) -> bytes:
     """Names in a store may be half of a pair of surrogates, which no UTF-8 can say: that becomes `?`."""
     return json.dumps(msgspec.to_builtins(described), ensure_ascii=False).encode("utf-8", "replace")
-
-
-@contextmanager
-def _progress(name: str, size_bytes: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """A bar on the terminal, if there is one."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda count: None
-        return
-    from rich.console import Console  # noqa: PLC0415 - only people look at it
-    from rich.progress import Progress  # noqa: PLC0415
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(f"reading {name}", total=size_bytes)
-        yield lambda count: bar.advance(task, count)
 
 
 @contextmanager
