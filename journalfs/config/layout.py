@@ -193,7 +193,7 @@ def _checked(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
     given = Path(os.path.realpath(given))
     if given.name == TOML_NAME and given.is_file():
         given = given.parent
-    layout = _locate(given, environment)
+    layout = _history(given, environment) or _in_place(given, environment)
     if layout is None:
         _refuse_older(_folder(given))
         if os.path.ismount(given) and "status.json" in _names(given / ".journalfs"):
@@ -267,10 +267,6 @@ def _require_path(given: Path) -> None:
         if error.errno in (errno.ELOOP, errno.ENAMETOOLONG):
             raise NotAStore(given, f"no path: {error.strerror}") from None
         raise
-
-
-def _locate(given: Path, environment: Mapping[str, str] | None) -> StoreLayout | None:
-    return _history(given, environment) or _in_place(given, environment)
 
 
 def _in_place(given: Path, environment: Mapping[str, str] | None) -> StoreLayout | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from journalfs.errors import DecodeError
 from journalfs.format import address_settings, amqp_message, bindings
@@ -20,14 +20,8 @@ PERSISTERS: Final = frozenset(
 )
 
 _LISTS: Final = frozenset({SectionCode.HEADER, SectionCode.PROPERTIES})
-_MAPS: Final = frozenset(
-    {
-        SectionCode.DELIVERY_ANNOTATIONS,
-        SectionCode.MESSAGE_ANNOTATIONS,
-        SectionCode.APPLICATION_PROPERTIES,
-        SectionCode.FOOTER,
-    }
-)
+"""All others but bodies are maps."""
+T = TypeVar("T")
 
 
 def _core_header(reader: Reader) -> int:
@@ -52,28 +46,28 @@ def _core(reader: Reader) -> int:
     if body_bytes < 0:
         raise DecodeError(0, f"a body cannot have {body_bytes} bytes")
     buffer.raw(body_bytes)
-    _core_header(buffer)
-    _ended(buffer)
+    _whole(buffer, _core_header)
     return message_id
 
 
-def _ended(reader: Reader) -> None:
+def _whole(reader: Reader, read: Callable[[Reader], T]) -> T:
+    """What is there, to its end."""
+    found = read(reader)
     if reader.remaining_bytes:
         raise DecodeError(reader.position, f"{reader.remaining_bytes} bytes more than it holds")
+    return found
 
 
 def _extra(content: bytes) -> None:
     if content:
-        reader = Reader(content)
-        decode_properties(reader)
-        _ended(reader)
+        _whole(Reader(content), decode_properties)
 
 
 def check_section(code: SectionCode, encoded: bytes) -> None:
     """The value of an encoded section is what its kind of section holds. Raises `DecodeError`."""
-    if code in _LISTS or code in _MAPS:
+    if code not in amqp_message.BODY_SECTIONS:
         items = items_of(encoded[skip(encoded, 1) :])
-        if code in _MAPS and len(items) % 2:
+        if code not in _LISTS and len(items) % 2:
             raise DecodeError(0, f"a map of {len(items)} keys and values")
 
 
@@ -97,14 +91,10 @@ def check_message(user_type: int, payload: bytes) -> int:
     """
     reader = Reader(payload)
     if user_type == MessageType.LARGE_MESSAGE:
-        message_id = _core_header(reader)
-        _ended(reader)
-        return message_id
+        return _whole(reader, _core_header)
     persister = reader.i8()
     if persister == PERSISTER:
-        message_id = _core(reader)
-        _ended(reader)
-        return message_id
+        return _whole(reader, _core)
     if persister not in PERSISTERS:
         raise DecodeError(0, f"no kind of message has the number {persister}")
     return _large(payload) if persister == amqp_message.LARGE else _standard(payload)
@@ -186,9 +176,7 @@ def wrong_in_message_record(kind: int, user_type: int, record_id: int, body: byt
     """
     try:
         if kind == RecordKind.PREPARE:
-            reader = Reader(body)
-            read_xid(reader)
-            _ended(reader)
+            _whole(Reader(body), read_xid)
         elif kind not in _ADDS:
             return None
         elif user_type in _MESSAGES:
@@ -196,9 +184,7 @@ def wrong_in_message_record(kind: int, user_type: int, record_id: int, body: byt
             if said != record_id:
                 return f"it is of message {said}, and its record of {record_id}"
         elif (read := _OF_MESSAGES.get(user_type)) is not None:
-            reader = Reader(body)
-            read(reader)
-            _ended(reader)
+            _whole(Reader(body), read)
     except DecodeError as error:
         return f"byte {error.offset} of it: {error.reason}"
     return None

@@ -25,7 +25,6 @@ from journalfs.records.older.reading import DATABASE, derived_from
 
 _CORE_LARGE: Final = frozenset({1, -1})
 _ADDRESS_BYTES_MAX: Final = 1 << 20
-_HASH_BITS: Final = 0x7FFFFFFF
 _RULE: Final = "#" * 100
 
 
