@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from journalfs import door
 from journalfs.engine.backend import BackendKind, Completion, OpenFile
 from journalfs.engine.disk import DiskBackend
 from journalfs.engine.stage import Stage, StagedRecord
@@ -110,6 +111,14 @@ class LoggedBackend(DiskBackend):
         self._events = select.epoll()
         self._events.register(self._rung, select.EPOLLIN)
         self._local_fd, self.event_fd = self.event_fd, self._events.fileno()
+
+    def allocate(self, name: str, size_bytes: int) -> None:
+        """Room on the disk: nothing of it is to last."""
+        fd = door.create_instead(self.directory / name)
+        try:
+            os.posix_fallocate(fd, 0, size_bytes)
+        finally:
+            os.close(fd)
 
     def perform(self, file: OpenFile, stage: Stage, length: int) -> int:
         """Raises StoreAway."""

@@ -72,14 +72,49 @@ def rewrite_journal(
     there is room for in the file that is written, and the number of the next one. Into an `empty` file the
     first one goes whatever its length.
     """
-    place = ffi.new("jfs_older_place *")
-    place.room_bytes, place.rid, place.flags = room_bytes, rid, flags
-    place.next, place.empty = first, empty
+    place = _place(first, rid, room_bytes, empty=empty, flags=flags)
     rewritten = _rewritten(
         file,
         lambda out: lib.jfs_older_journal(counts.pointer, file.pointer, scan.pointer, place, out),
     )
     return rewritten, place.next
+
+
+def _place(first: int, rid: int, room_bytes: int, *, empty: bool, flags: int = 0) -> Any:
+    place = ffi.new("jfs_older_place *")
+    place.room_bytes, place.rid, place.flags = room_bytes, rid, flags
+    place.next, place.empty = first, empty
+    return place
+
+
+class TableRows(NamedTuple):
+    """Rows of a journal's table, in columns."""
+
+    ids: Sequence[int]
+    kinds: Sequence[int]
+    txs: Sequence[int]
+    user_types: Sequence[int]
+    contents: Sequence[bytes]
+    """Of a PREPARE what it says beside, else the body."""
+
+
+def table_records(
+    counts: Counts, rows: TableRows, *, first: int, rid: int, room_bytes: int, empty: bool
+) -> tuple[Rewritten, int]:
+    """The records that rows from number `first` on say, and the number of the next one; see
+    `rewrite_journal`.
+    """
+    place = _place(first, rid, room_bytes, empty=empty)
+    out = ffi.gc(ffi.new("jfs_older_out *"), lib.jfs_older_free)
+    bodies = b"".join(rows.contents)
+    numbers = [_view("int64_t[]", array("q", column)) for column in rows[:4]]
+    lengths = _view("uint32_t[]", array("I", map(len, rows.contents)))
+    given = (*numbers, lengths, _view("uint8_t[]", bodies), len(bodies), len(rows.ids))
+    check(
+        lib.jfs_older_table(counts.pointer, ffi.new("jfs_older_rows *", given), place, out),
+        "reading rows of a table",
+    )
+    return Rewritten(out), place.next
 
 
 def rewrite_page(file: MappedFile, *, flags: int = 0, routes: Routes | None = None) -> Rewritten:

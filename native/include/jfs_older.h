@@ -50,6 +50,25 @@ typedef struct {
 jfs_status jfs_older_journal(jfs_older_counts *counts, const uint8_t *bytes, const jfs_scan *scan,
                              jfs_older_place *place, jfs_older_out *out);
 
+/* Rows of a journal's table: columns of `count`, and what they hold of bytes one behind the other. */
+typedef struct {
+    const int64_t *id;
+    const int64_t *kind;
+    const int64_t *tx;
+    const int64_t *user_type;
+    const uint32_t *length; /* of a row's `record`, of a PREPARE that of its `txdata` */
+    const uint8_t *bodies;
+    uint64_t body_bytes;    /* all of them */
+    uint32_t count;
+} jfs_older_rows;
+
+/*
+ * Appends the records that rows say, as many as there is room for. An ADD of what only changes a message is an UPDATE.
+ * JFS_MALFORMED: a row is no record, or the lengths are not those of `bodies`.
+ */
+jfs_status jfs_older_table(jfs_older_counts *counts, const jfs_older_rows *rows, jfs_older_place *place,
+                           jfs_older_out *out);
+
 /*
  * Appends a page of the older layout. Every record keeps its number: what cannot be read becomes one record that is in
  * no queue. With JFS_OLDER_UNROUTED record i is for the queues routes[starts[i]] to routes[starts[i + 1]], where i is

@@ -12,10 +12,11 @@ import pytest
 import trio
 from sqlalchemy import event
 
+from journalfs.engine.older import TableRows
 from journalfs.engine.stage import StagedRecord
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.records.tables.database import Database
-from journalfs.records.tables.following import CHUNK_IDS, FollowedJournal, KnownRows, RewrittenError, Row
+from journalfs.records.tables.following import CHUNK_IDS, FollowedJournal, KnownRows, RewrittenError
 from journalfs.records.tables.lease import Lease
 from journalfs.records.tables.log import TableLog
 from journalfs.store import open_store
@@ -160,10 +161,9 @@ class _Noted:
         self.went: list[int] = []
         self.undone: list[int] = []
 
-    def take(self, row: Row, known: KnownRows) -> None:
-        self.rows.append(row[0])
-        if row[0] > 0:
-            known.add(row[0])
+    def take(self, rows: TableRows, known: KnownRows) -> None:
+        self.rows.extend(rows.ids)
+        known.add(*rows.ids)
 
     def gone(self, record_id: int) -> None:
         self.went.append(record_id)

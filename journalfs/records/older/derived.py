@@ -11,6 +11,7 @@ import struct
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Self
@@ -21,7 +22,14 @@ import tomli_w
 from journalfs import door
 from journalfs.damage import Damage, name_of
 from journalfs.engine.buffers import MappedFile
-from journalfs.engine.older import Counts, OpenWireBatch, rewrite_journal
+from journalfs.engine.older import (
+    Counts,
+    OpenWireBatch,
+    Rewritten,
+    TableRows,
+    rewrite_journal,
+    table_records,
+)
 from journalfs.engine.scan import Scan
 from journalfs.format import bindings
 from journalfs.format.address_settings import SettingValue
@@ -167,25 +175,26 @@ class JournalFiles:
         """Append every record of a file of another journal, as `rewrite_journal` writes it. Returns how many
         messages are not what their place requires.
         """
-        undecoded = first = 0
         self._rewritten.next_source()
+        return self._rewrite(partial(rewrite_journal, self._rewritten, mapped, scan, flags=flags), len(scan))
+
+    def take_rows(self, rows: TableRows) -> None:
+        """Append the records that rows of a table say."""
+        self._rewrite(partial(table_records, self._rewritten, rows), len(rows.ids))
+
+    def _rewrite(self, rewrite: Callable[..., tuple[Rewritten, int]], count: int) -> int:
+        """Append so many records in as many pieces as there are files for them."""
+        undecoded = first = 0
         self.make_room(0)
         while True:
             room_bytes = max(self._file_bytes - self._size_bytes, 0)
-            rewritten, first = rewrite_journal(
-                self._rewritten,
-                mapped,
-                scan,
-                first=first,
-                rid=self.rid,
-                room_bytes=room_bytes,
-                empty=self.is_empty,
-                flags=flags,
+            rewritten, first = rewrite(
+                first=first, rid=self.rid, room_bytes=room_bytes, empty=self.is_empty
             )
             self.put(rewritten.memory)
             self._flush(rewritten)
             undecoded += rewritten.undecoded
-            if first == len(scan):
+            if first == count:
                 return undecoded
             self.begin(self._file_id + 1)
 
@@ -420,6 +429,10 @@ class DerivedStore:
         """An ADD, UPDATE or DELETE of the message journal, in a transaction if `tx` says which."""
         self._journal.change(kind, record_id, user_type, body, tx)
 
+    def rows(self, rows: TableRows) -> None:
+        """The records that rows of a table of messages say."""
+        self._journal.take_rows(rows)
+
     def message(
         self,
         message_id: int,
@@ -494,11 +507,7 @@ class DerivedStore:
     # -- transactions ----------------------------------------------------------------------------------------
 
     def prepare(self, tx: int, xid: Xid) -> None:
-        self.prepare_encoded(tx, encode_xid(xid))
-
-    def prepare_encoded(self, tx: int, extra: bytes) -> None:
-        """The same where the record's own bytes are at hand."""
-        self._journal.end(RecordKind.PREPARE, tx, extra)
+        self._journal.end(RecordKind.PREPARE, tx, encode_xid(xid))
 
     def commit(self, tx: int) -> None:
         self._journal.end(RecordKind.COMMIT, tx)

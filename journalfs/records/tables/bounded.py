@@ -14,6 +14,10 @@ def bound(engine: Engine, seconds: float) -> None:
     """Have each wait for an answer fail after so many seconds, and close the connection."""
 
     class Bounded(psycopg.Connection[Any]):
+        def cursor(self, name: str = "", *, binary: bool = False, **named: Any) -> Any:
+            """Rows that come in pieces are many, and come as the server has them."""
+            return super().cursor(name, binary=binary or bool(name), **named)
+
         def wait(self, gen: Any, *given: Any, **named: Any) -> Any:
             return super().wait(_ended(gen, seconds, self.pgconn.finish), *given, **named)
 

@@ -9,18 +9,25 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from sqlalchemy import ColumnElement, Connection, Table, func, select
+from sqlalchemy import ColumnElement, Connection, CursorResult, Table, func, select
 
 from journalfs import door
+from journalfs.engine.older import TableRows
 from journalfs.format.page_folder import ADDRESS_FILE_NAME
 from journalfs.format.record_types import RecordKind
 from journalfs.records.tables.database import Database
 
+ROWS_AT_ONCE_MIN: Final = 100
 ROWS_AT_ONCE: Final = 10_000
+BATCH_BYTES: Final = 1 << 20
+"""Of rows at once, as far as can be foreseen: as much stays near the processor."""
+
 ROWS_PER_LOOK: Final = 20_000
 CHUNK_IDS: Final = 2_048
 CHUNKS_PER_LOOK: Final = 16
@@ -39,8 +46,8 @@ _UNKNOWN: Final = -1
 ID_MAX: Final = 2**62
 """Behind it there is room for what comes next."""
 
-Row = tuple[int, int, int, int, bytes, bytes]
-"""Id, kind, transaction, user type, body, and what a PREPARE says."""
+Row = tuple[int, int, int, int, bytes]
+"""As columns of `TableRows`."""
 
 
 class RewrittenError(Exception):
@@ -52,6 +59,10 @@ class _Chunk:
 
     def __init__(self, ids: array[int], rows: int) -> None:
         self.ids, self.rows = ids, rows
+
+    def count(self, rows: int) -> None:
+        if self.rows != _UNKNOWN:
+            self.rows += rows
 
 
 class KnownRows:
@@ -71,20 +82,34 @@ class KnownRows:
         place = bisect_left(ids, record_id)
         return place < len(ids) and ids[place] == record_id
 
-    def add(self, record_id: int) -> None:
-        """One more row of an id."""
-        self.highest = max(self.highest, record_id)
+    def add(self, *record_ids: int) -> None:
+        """One more row of each id above 0."""
+        rows = Counter(record_ids)
+        later = sorted(one for one in rows if one > self.highest)
+        for record_id in rows if len(later) < len(rows) else ():
+            if 0 < record_id <= self.highest:
+                self._add(record_id, rows[record_id])
+        if later:
+            self.highest = later[-1]
+        while later:
+            if not self._chunks or len(self._chunks[-1].ids) >= CHUNK_IDS:
+                self._firsts.append(later[0])
+                self._chunks.append(_Chunk(array("q"), 0))
+            chunk = self._chunks[-1]
+            room = CHUNK_IDS - len(chunk.ids)
+            chunk.ids.extend(later[:room])
+            chunk.count(sum(map(rows.__getitem__, later[:room])))
+            later = later[room:]
+
+    def _add(self, record_id: int, rows: int) -> None:
+        """So many more of an id that is not above all others."""
         if not self._chunks:
             self._firsts.append(record_id)
-            self._chunks.append(_Chunk(array("q", [record_id]), 1))
+            self._chunks.append(_Chunk(array("q", [record_id]), rows))
             return
         at = max(bisect_right(self._firsts, record_id) - 1, 0)
         chunk = self._chunks[at]
-        if chunk.ids[-1] < record_id and len(chunk.ids) >= CHUNK_IDS and at + 1 == len(self._chunks):
-            self._firsts.append(record_id)
-            self._chunks.append(_Chunk(array("q", [record_id]), 1))
-            return
-        chunk.rows += chunk.rows != _UNKNOWN
+        chunk.count(rows)
         place = bisect_left(chunk.ids, record_id)
         if place == len(chunk.ids) or chunk.ids[place] != record_id:
             chunk.ids.insert(place, record_id)
@@ -146,7 +171,7 @@ class KnownRows:
 class RowSink(Protocol):
     """Where what a journal's table holds goes."""
 
-    def take(self, row: Row, known: KnownRows) -> None: ...
+    def take(self, rows: TableRows, known: KnownRows) -> None: ...
 
     def gone(self, record_id: int) -> None: ...
 
@@ -156,14 +181,36 @@ class RowSink(Protocol):
         """A row that no broker writes."""
 
 
+def _columns(found: Sequence[Sequence[Any]]) -> TableRows | None:
+    """Rows as a broker writes them. None: one of them is to be looked at on its own."""
+    ids, kinds, txs, user_types, bodies, extras, _ = zip(*found, strict=True)
+    of_numbers = {*map(type, ids), *map(type, kinds), *map(type, txs), *map(type, user_types)}
+    of_contents = {*map(type, bodies), *map(type, extras)}
+    if of_numbers != {int} or not of_contents <= {bytes, type(None)}:
+        return None
+    if max(*ids, *txs) > ID_MAX or any(not _is_typed(*one) for one in {*zip(kinds, user_types, strict=True)}):
+        return None
+    if RecordKind.PREPARE in kinds:
+        pairs = zip(kinds, bodies, extras, strict=True)
+        bodies = tuple(extra if kind == RecordKind.PREPARE else body for kind, body, extra in pairs)
+    if type(None) in of_contents:
+        bodies = tuple(body or b"" for body in bodies)
+    return TableRows(ids, kinds, txs, user_types, bodies)
+
+
+def _is_typed(kind: int, user_type: int) -> bool:
+    return kind in _ENDS or 0 <= user_type <= _USER_TYPE_MAX
+
+
 def _row(found: Sequence[Any]) -> Row:
     """Raises ValueError that says what no broker writes: databases take more than records can be made of."""
     record_id, kind, user_type = _number("id", found[0]), _number("recordtype", found[1]), found[3]
     tx = _number("txid", found[2] or 0)
     of_user = _number("userrecordtype", -1 if user_type is None else user_type)
-    if kind not in _ENDS and not 0 <= of_user <= _USER_TYPE_MAX:
+    if not _is_typed(kind, of_user):
         raise ValueError(f"userrecordtype {of_user} is of no record")
-    return record_id, kind, tx, of_user, _content("record", found[4]), _content("txdata", found[5])
+    body, extra = _content("record", found[4]), _content("txdata", found[5])
+    return record_id, kind, tx, of_user, extra if kind == RecordKind.PREPARE else body
 
 
 def _number(column: str, value: Any) -> int:
@@ -185,9 +232,12 @@ def _content(column: str, value: Any) -> bytes:
 class FollowedJournal:
     """One journal's table."""
 
-    def __init__(self, table: Table, sink: RowSink) -> None:
+    def __init__(
+        self, table: Table, sink: RowSink, heard: Callable[[TableRows], None] | None = None
+    ) -> None:
+        """`heard` is told of all rows as well."""
         self.table, self.known = table, KnownRows(table)
-        self._sink = sink
+        self._sink, self._heard = sink, heard
         self._last: tuple[int, Any, Any] = 0, 0, 0
         """Sequence, id and type of the last row that was taken."""
         self._open: set[int] = set()
@@ -208,31 +258,38 @@ class FollowedJournal:
             .limit(rows_max)
         )
         if rows_max is None:
-            wanted = wanted.execution_options(yield_per=ROWS_AT_ONCE)
+            wanted = wanted.execution_options(stream_results=True, max_row_buffer=ROWS_AT_ONCE_MIN)
         if where is not None:
             wanted = wanted.where(where)
         count = 0
-        for batch in connection.execute(wanted).partitions(ROWS_AT_ONCE):
-            for found in batch:
-                self._take(found)
+        for batch in _batches(connection.execute(wanted)):
+            self._last = int(batch[-1][6]), batch[-1][0], batch[-1][3]
+            rows = _columns(batch) or self._looked_at(batch)
+            if rows is not None:
+                if self._heard is not None:
+                    self._heard(rows)
+                self._sink.take(rows, self.known)
+                self._note_open(rows)
             count += len(batch)
         return count
 
-    def _take(self, found: Any) -> None:
-        self._last = int(found[6]), found[0], found[3]
-        try:
-            row = _row(found)
-        except ValueError as error:
-            if isinstance(found[0], int) and found[0] > 0:
-                self.known.add(found[0])
-            self._sink.refused(self._last[0], str(error))
-            return
-        self._sink.take(row, self.known)
-        _, kind, tx, *_ = row
-        if kind in _OF_TX:
-            self._open.add(tx)
-        elif kind in _ENDED:
-            self._open.discard(tx)
+    def _looked_at(self, batch: Sequence[Any]) -> TableRows | None:
+        rows: list[Row] = []
+        for found in batch:
+            try:
+                rows.append(_row(found))
+            except ValueError as error:
+                if isinstance(found[0], int):
+                    self.known.add(found[0])
+                self._sink.refused(int(found[6]), str(error))
+        return TableRows(*zip(*rows, strict=True)) if rows else None
+
+    def _note_open(self, rows: TableRows) -> None:
+        for kind, tx in zip(rows.kinds, rows.txs, strict=True):
+            if kind in _OF_TX:
+                self._open.add(tx)
+            elif kind in _ENDED:
+                self._open.discard(tx)
 
     def look(self, connection: Connection, *, changed: bool) -> bool:
         """Take over what came and what went. False: there is more. Raises `RewrittenError`."""
@@ -270,6 +327,21 @@ class FollowedJournal:
             for tx in set(asked) - {int(one) for one in found}:
                 self._open.discard(tx)
                 self._sink.rolled_back(tx)
+
+
+def _batches(result: CursorResult[Any]) -> Iterator[Sequence[Any]]:
+    """Rows of so many bytes or more at once; the next ones come while these are looked at."""
+    rows, batch = ROWS_AT_ONCE_MIN, result.fetchmany(ROWS_AT_ONCE_MIN)
+    if len(batch) < rows:
+        yield from [batch] if batch else []
+        return
+    with ThreadPoolExecutor(1, "rows") as thread:
+        while batch:
+            body_bytes = sum(len(one[4]) for one in batch if isinstance(one[4], bytes))
+            rows = max(ROWS_AT_ONCE_MIN, min(ROWS_AT_ONCE, BATCH_BYTES * len(batch) // (body_bytes + 1)))
+            coming = thread.submit(result.fetchmany, rows)
+            yield batch
+            batch = coming.result()
 
 
 class FollowedFiles:

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, Table, bindparam, delete, func, insert
+from sqlalchemy import Connection, Table, bindparam, case, delete, func, insert
 from sqlalchemy import select as selected
 
+from journalfs.engine.older import TableRows
 from journalfs.engine.stage import StagedRecord
 from journalfs.errors import SystemFailure
 from journalfs.format.record_types import RecordKind
@@ -28,17 +29,10 @@ DELETED_AT_ONCE: Final = 500
 _NO_TYPE: Final = -1
 _NOTHING: Final = -1
 
-_INSERTED: Final = frozenset(
-    {
-        RecordKind.ADD,
-        RecordKind.UPDATE,
-        RecordKind.ADD_TX,
-        RecordKind.UPDATE_TX,
-        RecordKind.DELETE_TX,
-        RecordKind.PREPARE,
-        RecordKind.COMMIT,
-    }
-)
+_ENDS: Final = frozenset({RecordKind.PREPARE, RecordKind.COMMIT})
+_OF_TX: Final = _ENDS | {RecordKind.ADD_TX, RecordKind.UPDATE_TX, RecordKind.DELETE_TX}
+INSERTED: Final = _OF_TX | {RecordKind.ADD, RecordKind.UPDATE}
+"""What a table has rows for."""
 
 
 @dataclass(slots=True)
@@ -98,20 +92,22 @@ class TableLog:
         with self.database.begin("read the journal's table") as connection:
             self.lease.guard(connection)
             self._seq = int(connection.execute(selected(func.max(c.seq))).scalar() or 0)
-            of_tx = selected(c.id, c.recordtype, c.txid).where(c.txid > 0)
-            ended: set[int] = set()
-            for record_id, kind, tx in connection.execute(of_tx):
-                if kind in (RecordKind.ADD_TX, RecordKind.UPDATE_TX):
-                    self._belongs(int(tx), int(record_id))
-                elif kind == RecordKind.DELETE_TX:
-                    self._deletes[int(tx)].append(int(record_id))
-                elif kind == RecordKind.COMMIT:
-                    self._committed.add(int(tx))
-                    ended.add(int(tx))
-                elif kind == RecordKind.PREPARE:
-                    ended.add(int(tx))
-            unfinished = (self._records_of.keys() | self._deletes.keys()) - ended
-            self._forget_transactions(connection, sorted(unfinished))
+            has_ended = case((c.recordtype.in_(_ENDS), 1), else_=0)
+            open_ones = selected(c.txid).where(c.txid > 0, c.recordtype.in_(_OF_TX)).group_by(c.txid)
+            unfinished = connection.execute(open_ones.having(func.max(has_ended) == 0)).scalars()
+            self._forget_transactions(connection, sorted(map(int, unfinished)))
+
+    def read(self, rows: TableRows) -> None:
+        """Rows that are there, in their order."""
+        for record_id, kind, tx in zip(rows.ids, rows.kinds, rows.txs, strict=True):
+            if tx <= 0:
+                continue
+            if kind in (RecordKind.ADD_TX, RecordKind.UPDATE_TX):
+                self._belongs(tx, record_id)
+            elif kind == RecordKind.DELETE_TX:
+                self._deletes[tx].append(record_id)
+            elif kind == RecordKind.COMMIT:
+                self._committed.add(tx)
 
     def begin(self, records: Iterable[StagedRecord]) -> int | None:
         """Ask for a flush to be made durable, without waiting: a descriptor that is readable when there is
@@ -207,7 +203,7 @@ class TableLog:
         changes = _Changes([], [], [])
         for record in records:
             kind, tx = record.kind, record.tx_id
-            if kind in _INSERTED:
+            if kind in INSERTED:
                 changes.rows.append(self._row(record))
             if kind in (RecordKind.ADD_TX, RecordKind.UPDATE_TX):
                 self._belongs(tx, record.record_id)
@@ -226,7 +222,7 @@ class TableLog:
 
     def _row(self, record: StagedRecord) -> dict[str, Any]:
         self._seq += 1
-        kind, ends = record.kind, record.kind in (RecordKind.PREPARE, RecordKind.COMMIT)
+        kind, ends = record.kind, record.kind in _ENDS
         body = b"" if ends else record.body
         extra = record.body if kind == RecordKind.PREPARE else b""
         return {

@@ -28,7 +28,7 @@ from journalfs.records.tables.deriving import derive_into
 from journalfs.records.tables.following import encoded_text
 from journalfs.records.tables.lease import Lease
 from journalfs.records.tables.log import TableLog
-from journalfs.records.tables.reading import DIRECTORY, numbers_in
+from journalfs.records.tables.reading import DIRECTORY, TablesReading, numbers_in
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,8 @@ class OwnedTables:
                 identity = uuid.uuid4().hex
                 self.place = folder / identity
                 undo.callback(remove_derived, self.place)
-                derive_into(self.database, self.place, identity)
+                heard = {one.table: one.read for one in self.logs}
+                derive_into(self.database, self.place, identity, partial(TablesReading, heard=heard))
                 keep(self.place)
             self._undo = undo.pop_all()
 

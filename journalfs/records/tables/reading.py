@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from sqlalchemy import Connection, inspect, select
+from sqlalchemy import Connection, Table, inspect, select
 
 from journalfs import door
+from journalfs.engine.older import TableRows
 from journalfs.format.record_types import BindingType, MessageType, RecordKind
 from journalfs.records.older.derived import DerivedStore
 from journalfs.records.tables.database import Database
@@ -19,13 +21,12 @@ from journalfs.records.tables.following import (
     Row,
     texts_in,
 )
+from journalfs.records.tables.log import INSERTED
 
 DIRECTORY: Final = "directory.txt"
 """Names the tables of pages."""
 
 _LATE: Final = frozenset({MessageType.DELIVERY_COUNT, MessageType.SCHEDULED_TIME})
-_UPDATES: Final = _LATE | {MessageType.ADD_REFERENCE, MessageType.ACKNOWLEDGE_REFERENCE}
-"""A broker's table calls some of these ADD."""
 
 
 class TablesReading:
@@ -33,17 +34,25 @@ class TablesReading:
     at a time.
     """
 
-    def __init__(self, database: Database, out: DerivedStore) -> None:
-        """Fill a derived store. Raises `NotAStore` where the tables are not there, and `SystemFailure`."""
+    def __init__(
+        self,
+        database: Database,
+        out: DerivedStore,
+        heard: Mapping[Table, Callable[[TableRows], None]] | None = None,
+    ) -> None:
+        """Fill a derived store; `heard` is told of the rows of a table. Raises `NotAStore` where the tables
+        are not there, and `SystemFailure`.
+        """
         self.database, self.out = database, out
         tables = database.tables
         self._bindings, self._messages = (
             _Bindings(out, tables.bindings.name),
             _Messages(out, tables.messages.name),
         )
+        heard = heard or {}
         self._journals = (
-            FollowedJournal(tables.bindings, self._bindings),
-            FollowedJournal(tables.messages, self._messages),
+            FollowedJournal(tables.bindings, self._bindings, heard.get(tables.bindings)),
+            FollowedJournal(tables.messages, self._messages, heard.get(tables.messages)),
         )
         self._large = FollowedFiles(database, tables.large, out.large_dir, out)
         self._pages: dict[str, FollowedFiles] = {}
@@ -119,6 +128,9 @@ class _Taking:
         self.out, self._table = out, table
         self.id_max = 0
 
+    def note_ids(self, rows: TableRows) -> None:
+        self.id_max = max(self.id_max, *rows.ids, *rows.txs)
+
     def refused(self, seq: int, reason: str) -> None:
         self.out.damage(self._table, seq, 0, "unknown-record", f"row {seq}: {reason}")
 
@@ -130,9 +142,14 @@ class _Bindings(_Taking):
         super().__init__(out, table)
         self._open: defaultdict[int, list[tuple[int, int, bytes]]] = defaultdict(list)
 
-    def take(self, row: Row, known: KnownRows) -> None:
-        record_id, kind, tx, user_type, body, _ = row
-        self.id_max = max(self.id_max, record_id, tx)
+    def take(self, rows: TableRows, known: KnownRows) -> None:
+        self.note_ids(rows)
+        known.add(*rows.ids)
+        for row in zip(*rows, strict=True):
+            self._take(row)
+
+    def _take(self, row: Row) -> None:
+        record_id, kind, tx, user_type, body = row
         if kind in (RecordKind.ADD, RecordKind.UPDATE):
             self._put(record_id, user_type, body)
         elif kind in (RecordKind.ADD_TX, RecordKind.UPDATE_TX):
@@ -140,8 +157,6 @@ class _Bindings(_Taking):
         elif kind == RecordKind.COMMIT:
             for one in self._open.pop(tx, ()):
                 self._put(*one)
-        if record_id > 0:
-            known.add(record_id)
 
     def _put(self, record_id: int, user_type: int, body: bytes) -> None:
         if user_type == BindingType.ID_COUNTER and len(body) >= 8:
@@ -157,33 +172,24 @@ class _Bindings(_Taking):
 
 
 class _Messages(_Taking):
-    def take(self, row: Row, known: KnownRows) -> None:
-        out = self.out
-        record_id, kind, tx, user_type, body, extra = row
-        self.id_max = max(self.id_max, record_id, tx)
+    def take(self, rows: TableRows, known: KnownRows) -> None:
+        self.note_ids(rows)
+        if _LATE.isdisjoint(rows.user_types) and INSERTED.issuperset(rows.kinds):
+            known.add(*rows.ids)
+            self.out.rows(rows)
+        elif kept := [row for row in zip(*rows, strict=True) if self._is_kept(row, known)]:
+            self.out.rows(TableRows(*zip(*kept, strict=True)))
+
+    def _is_kept(self, row: Row, known: KnownRows) -> bool:
+        record_id, kind, _, user_type, _ = row
         if user_type in _LATE and record_id not in known:
             # A broker deletes rows by their message: what it inserts behind that stays.
-            return
-        if record_id > 0:
-            known.add(record_id)
-        if kind == RecordKind.ADD:
-            of_kind = RecordKind.UPDATE if user_type in _UPDATES else RecordKind.ADD
-            out.record(of_kind, record_id, user_type, body)
-        elif kind == RecordKind.UPDATE:
-            out.record(RecordKind.UPDATE, record_id, user_type, body)
-        elif kind == RecordKind.ADD_TX:
-            out.record(RecordKind.ADD, record_id, user_type, body, tx=tx)
-        elif kind == RecordKind.UPDATE_TX:
-            out.record(RecordKind.UPDATE, record_id, user_type, body, tx=tx)
-        elif kind == RecordKind.DELETE_TX:
-            out.record(RecordKind.DELETE, record_id, user_type, body, tx=tx)
-        elif kind == RecordKind.PREPARE:
-            out.prepare_encoded(tx, extra)
-        elif kind == RecordKind.COMMIT:
-            out.commit(tx)
-        else:
+            return False
+        known.add(record_id)
+        if kind not in INSERTED:
             reason = f"record type {kind} is none of the journal's"
-            out.damage(self._table, record_id, 0, "unknown-record", reason)
+            self.out.damage(self._table, record_id, 0, "unknown-record", reason)
+        return kind in INSERTED
 
     def gone(self, record_id: int) -> None:
         self.out.record(RecordKind.DELETE, record_id, 0)

@@ -366,6 +366,13 @@ static jfs_status count_of(jfs_older_counts *counts, int64_t tx_id, tx_count **o
     return JFS_OK;
 }
 
+jfs_status jfs_older_written(jfs_older_counts *counts, int64_t tx_id, int32_t **out) {
+    tx_count *found;
+    const jfs_status status = count_of(counts, tx_id, &found);
+    if (status == JFS_OK) *out = &found->written;
+    return status;
+}
+
 typedef struct {
     jfs_older_counts *counts;
     const uint8_t *bytes;
