@@ -188,9 +188,7 @@ class JournalFiles:
         self.make_room(0)
         while True:
             room_bytes = max(self._file_bytes - self._size_bytes, 0)
-            rewritten, first = rewrite(
-                first=first, rid=self.rid, room_bytes=room_bytes, empty=self.is_empty
-            )
+            rewritten, first = rewrite(first=first, rid=self.rid, room_bytes=room_bytes, empty=self.is_empty)
             self.put(rewritten.memory)
             self._flush(rewritten)
             undecoded += rewritten.undecoded
@@ -507,7 +505,11 @@ class DerivedStore:
     # -- transactions ----------------------------------------------------------------------------------------
 
     def prepare(self, tx: int, xid: Xid) -> None:
-        self._journal.end(RecordKind.PREPARE, tx, encode_xid(xid))
+        self.prepare_encoded(tx, encode_xid(xid))
+
+    def prepare_encoded(self, tx: int, extra: bytes) -> None:
+        """The same where the record's own bytes are at hand."""
+        self._journal.end(RecordKind.PREPARE, tx, extra)
 
     def commit(self, tx: int) -> None:
         self._journal.end(RecordKind.COMMIT, tx)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -460,7 +461,7 @@ def _engine(settings: DatabaseSettings, *, makes: bool) -> Engine:
 
         bound(engine, milliseconds / 1000)
     if engine.dialect.name == "sqlite":
-        event.listen(engine, "connect", _sqlite_connected)
+        event.listen(engine, "connect", partial(_sqlite_connected, {}))
         event.listen(engine, "begin", _sqlite_begin)
     return engine
 
@@ -501,27 +502,31 @@ def _tried_when_idle(engine: Engine) -> None:
     event.listen(engine, "checkout", taken)
 
 
-def _sqlite_connected(connection: Any, record: Any) -> None:
-    """What a COMMIT of SQLite wrote is on the disk."""
+def _sqlite_connected(first: dict[str, tuple[int, int] | None], connection: Any, record: Any) -> None:
+    """What a COMMIT of SQLite wrote is on the disk. `first`: which file the first connection found."""
     connection.isolation_level = None  # transactions begin where `_sqlite_begin` says, and not behind reads
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=FULL")
     path = cursor.execute("PRAGMA database_list").fetchone()[2]
     cursor.close()
-    record.info["file"] = path, _file_id(path)
+    record.info["file"] = path, first.setdefault(path, _file_id(path))
 
 
 def _sqlite_begin(connection: Connection) -> None:
-    """What looks at the lease and then writes is alone from the look on. Raises `SystemFailure` where nobody
-    would find what is written.
-    """
+    """What looks at the lease and then writes is alone from the look on. Raises as `refuse_other_file`."""
     reads = connection.get_execution_options().get(READS)
-    path, file_id = connection.info["file"]
-    if not reads and _file_id(path) != file_id:
+    if not reads:
+        refuse_other_file(connection)
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+
+def refuse_other_file(connection: Connection) -> None:
+    """Raise `SystemFailure` where nobody would find what is written to SQLite."""
+    path, file_id = connection.info.get("file", (None, None))
+    if path is not None and _file_id(path) != file_id:
         reason = "this file was removed, or another is in its place"
         raise SystemFailure(f"{path}: {reason}", system_errno=errno.EIO)
-    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
 
 def _file_id(path: str) -> tuple[int, int] | None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -232,9 +233,7 @@ def _content(column: str, value: Any) -> bytes:
 class FollowedJournal:
     """One journal's table."""
 
-    def __init__(
-        self, table: Table, sink: RowSink, heard: Callable[[TableRows], None] | None = None
-    ) -> None:
+    def __init__(self, table: Table, sink: RowSink, heard: Callable[[TableRows], None] | None = None) -> None:
         """`heard` is told of all rows as well."""
         self.table, self.known = table, KnownRows(table)
         self._sink, self._heard = sink, heard
@@ -262,16 +261,24 @@ class FollowedJournal:
         if where is not None:
             wanted = wanted.where(where)
         count = 0
-        for batch in _batches(connection.execute(wanted)):
-            self._last = int(batch[-1][6]), batch[-1][0], batch[-1][3]
-            rows = _columns(batch) or self._looked_at(batch)
-            if rows is not None:
-                if self._heard is not None:
-                    self._heard(rows)
-                self._sink.take(rows, self.known)
-                self._note_open(rows)
-            count += len(batch)
+        with closing(_batches(connection.execute(wanted))) as batches:
+            for batch in batches:
+                self._last = int(batch[-1][6]), batch[-1][0], batch[-1][3]
+                self._take(_columns(batch) or self._looked_at(batch))
+                count += len(batch)
         return count
+
+    def _take(self, rows: TableRows | None) -> None:
+        if rows is None:
+            return
+        if self._heard is not None:
+            self._heard(rows)
+        self._sink.take(rows, self.known)
+        for kind, tx in zip(rows.kinds, rows.txs, strict=True):
+            if kind in _OF_TX:
+                self._open.add(tx)
+            elif kind in _ENDED:
+                self._open.discard(tx)
 
     def _looked_at(self, batch: Sequence[Any]) -> TableRows | None:
         rows: list[Row] = []
@@ -283,13 +290,6 @@ class FollowedJournal:
                     self.known.add(found[0])
                 self._sink.refused(int(found[6]), str(error))
         return TableRows(*zip(*rows, strict=True)) if rows else None
-
-    def _note_open(self, rows: TableRows) -> None:
-        for kind, tx in zip(rows.kinds, rows.txs, strict=True):
-            if kind in _OF_TX:
-                self._open.add(tx)
-            elif kind in _ENDED:
-                self._open.discard(tx)
 
     def look(self, connection: Connection, *, changed: bool) -> bool:
         """Take over what came and what went. False: there is more. Raises `RewrittenError`."""
@@ -329,9 +329,10 @@ class FollowedJournal:
                 self._sink.rolled_back(tx)
 
 
-def _batches(result: CursorResult[Any]) -> Iterator[Sequence[Any]]:
+def _batches(result: CursorResult[Any]) -> Generator[Sequence[Any], None, None]:
     """Rows of so many bytes or more at once; the next ones come while these are looked at."""
-    rows, batch = ROWS_AT_ONCE_MIN, result.fetchmany(ROWS_AT_ONCE_MIN)
+    rows = ROWS_AT_ONCE_MIN
+    batch: Sequence[Any] = result.fetchmany(rows)
     if len(batch) < rows:
         yield from [batch] if batch else []
         return

@@ -193,11 +193,12 @@ class Lease:
             f"{self.database.settings.shown}: the lease ran out, and the store may have another owner"
         )
 
-    def ask_in_postgresql(self, holder: str) -> str:
-        """What `guard` asks, as part of another statement, which has `holder` so: a row, or none."""
+    def asked(self, holder: str) -> str:
+        """What `guard` asks, as a statement or a part of one, which has `holder` so: a row, or none."""
+        dialect = self.database.dialect
         return (
             f"SELECT id FROM {self._nodes.name} WHERE id = {PRIMARY_ROW} AND holder_id = {holder} "
-            f"AND holder_expiration_time > {_NOW_MS['postgresql']} FOR UPDATE"
+            f"AND holder_expiration_time > {_NOW_MS[dialect]}{'' if dialect == 'sqlite' else ' FOR UPDATE'}"
         )
 
     def renew(self) -> bool:

@@ -24,6 +24,7 @@ from journalfs.format.record_types import RecordKind
 from journalfs.records.tables.database import Database
 from journalfs.records.tables.lease import Lease
 from journalfs.records.tables.statement import Answer, OneStatement
+from journalfs.records.tables.transaction import BEGINS, OneTransaction
 
 DELETED_AT_ONCE: Final = 500
 _NO_TYPE: Final = -1
@@ -62,9 +63,12 @@ class TableLog:
 
     def __init__(self, database: Database, table: Table, lease: Lease) -> None:
         self.database, self.table, self.lease = database, table, lease
-        can_ask = database.engine.dialect.driver == "psycopg"
-        can_ask &= database.spares(len(database.tables.journals))
-        self._one_statement = OneStatement(database, table, lease) if can_ask else None
+        self._asked: OneStatement | OneTransaction | None = None
+        if database.spares(len(database.tables.journals)):
+            if database.engine.dialect.driver == "psycopg":
+                self._asked = OneStatement(database, table, lease)
+            elif database.dialect in BEGINS:
+                self._asked = OneTransaction(database, table, lease)
         self._under_way: _Changes | None = None
         """What was given and is not known to be committed,"""
         self._is_in_doubt = False
@@ -92,8 +96,10 @@ class TableLog:
         with self.database.begin("read the journal's table") as connection:
             self.lease.guard(connection)
             self._seq = int(connection.execute(selected(func.max(c.seq))).scalar() or 0)
-            has_ended = case((c.recordtype.in_(_ENDS), 1), else_=0)
-            open_ones = selected(c.txid).where(c.txid > 0, c.recordtype.in_(_OF_TX)).group_by(c.txid)
+            has_ended = case((c.recordtype.in_(map(int, _ENDS)), 1), else_=0)
+            open_ones = (
+                selected(c.txid).where(c.txid > 0, c.recordtype.in_(map(int, _OF_TX))).group_by(c.txid)
+            )
             unfinished = connection.execute(open_ones.having(func.max(has_ended) == 0)).scalars()
             self._forget_transactions(connection, sorted(map(int, unfinished)))
 
@@ -113,19 +119,23 @@ class TableLog:
         """Ask for a flush to be made durable, without waiting: a descriptor that is readable when there is
         something to `look` at. None: not now, it is for `commit`.
         """
-        asked = self._one_statement
-        if asked is None or not asked.is_ready or self._under_way is not None or self.lease.was_away:
+        asked = self._asked
+        if not isinstance(asked, OneStatement) or not self._has_begun(asked, records):
             return None
-        changes = self._under_way = self._changes(records)
-        if not changes:
-            return None
-        asked.begin(changes.rows, changes.deleted, changes.ended)
         return asked.fileno() if asked.is_ready and asked.is_sent else None
+
+    def _has_begun(self, asked: OneStatement | OneTransaction, records: Iterable[StagedRecord]) -> bool:
+        if not asked.is_ready or self._under_way is not None or self.lease.was_away:
+            return False
+        changes = self._under_way = self._changes(records)
+        if changes:
+            asked.begin(changes.rows, changes.deleted, changes.ended)
+        return bool(changes)
 
     def look(self) -> bool | None:
         """Whether what was begun is durable. None: there is no answer yet. False: `commit` finds out."""
-        assert self._one_statement is not None
-        answer = self._one_statement.look()
+        assert isinstance(self._asked, OneStatement)
+        answer = self._asked.look()
         return None if answer is None else self._is_committed(answer)
 
     def _is_committed(self, answer: Answer) -> bool:
@@ -138,11 +148,11 @@ class TableLog:
         """Make a flush durable; where it was begun, that goes on. Raises `LeaseLost`, `SystemFailure`, and
         `StoreAway`, upon which the same is to be given again.
         """
-        asked, ends_s = self._one_statement, self.database.deadline_s()
+        asked, ends_s = self._asked, self.database.deadline_s()
         if asked is not None and not asked.is_ready and self._under_way is None:
             asked.connect(lambda connection: self._refuse_older(connection, _Changes([], [], [])))
         if asked is not None and not asked.under_way:
-            self.begin(records)
+            self._has_begun(asked, records)
         if asked is not None and asked.under_way:
             ends_s = min(ends_s, asked.ends_s)
             if self._is_committed(asked.wait(ends_s)):
@@ -158,8 +168,8 @@ class TableLog:
     def _insist(self, changes: _Changes, ends_s: float, *, again: bool) -> None:
         def work(connection: Connection, tried: bool) -> None:
             self.lease.was_away |= again or tried
-            if again and self._one_statement is not None:
-                self._one_statement.end_session(connection)
+            if again and self._asked is not None:
+                self._asked.end_session(connection)
             self._refuse_older(connection, changes)
             self.lease.guard(connection)
             # The answer to a COMMIT may have been lost, and not what it did.

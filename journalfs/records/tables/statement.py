@@ -137,7 +137,7 @@ class OneStatement:
             judge(self._connection)
             self._session = dict(self._connection.execute(_SESSION).mappings().one())
             self._connection.rollback()
-            asked = self._lease.ask_in_postgresql("$1")
+            asked = self._lease.asked("$1")
             for shape in _SHAPES:
                 driver.execute(shape.text(self._table, asked))
         except (SQLAlchemyError, self._error):
