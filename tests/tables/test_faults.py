@@ -534,11 +534,15 @@ def test_a_file_that_may_have_no_more_pages_goes_on_when_it_may(
 ) -> None:
     """SQLite's own bound, which each connection has for itself."""
     drivers: list[Any] = []
+    pages = 1 << 30
 
     def connected(driver: Any, _: object) -> None:
         drivers.append(driver)
+        bound(pages)
 
-    def bound(pages: int) -> None:
+    def bound(most: int) -> None:
+        nonlocal pages
+        pages = most
         for one in drivers:
             with suppress(sqlite3.ProgrammingError):  # one that was closed
                 one.execute(f"PRAGMA max_page_count = {pages}")
