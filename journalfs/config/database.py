@@ -70,7 +70,7 @@ class DatabaseSettings:
     allowed_time_diff_ms: int = 250
     sync_period_ms: int = 5
     page_bytes_max: int = 102_400
-    pool: Mapping[str, str] = field(default_factory=dict)
+    pool: Mapping[str, str] = field(default_factory=dict, repr=False)
     """`data-source-properties`."""
     config: Path | None = None
     """The broker.xml that says so."""
@@ -237,6 +237,9 @@ def database_settings(
     """What a `database-store` says. `elements` are its children by name, `properties` the
     `data-source-properties`; `unmasked` decodes masked values. Raises `ConfigError`.
     """
+    properties = {
+        name: unmasked(text) if text.startswith("ENC(") else text for name, text in properties.items()
+    }
     said = elements.get("jdbc-connection-url", place)
     text = said.text if said is not place else properties.get("url", properties.get("jdbcUrl", ""))
     url = text if text.lower().startswith("jdbc:") else unmasked(text)

@@ -80,33 +80,93 @@ def test_paths_are_no_databases(tmp_path: Path) -> None:
     assert database_named(tmp_path / "sqlite:") is None
 
 
-def test_what_a_database_store_says(tmp_path: Path) -> None:
-    found = said(
-        tmp_path,
-        "<jdbc-driver-class-name>org.postgresql.Driver</jdbc-driver-class-name>"
-        "<jdbc-connection-url>jdbc:postgresql://h/db</jdbc-connection-url>"
-        f"<jdbc-user>artemis</jdbc-user><jdbc-password>{MASKED}</jdbc-password>"
-        "<jdbc-network-timeout>7000</jdbc-network-timeout>"
-        "<jdbc-lock-renew-period>300</jdbc-lock-renew-period>"
-        "<jdbc-lock-expiration>3000</jdbc-lock-expiration>"
-        "<jdbc-lock-acquisition-timeout>50</jdbc-lock-acquisition-timeout>"
-        "<jdbc-allowed-time-diff>10</jdbc-allowed-time-diff>"
-        "<jdbc-journal-sync-period>9</jdbc-journal-sync-period>"
-        "<jdbc-page-max-size-bytes>100K</jdbc-page-max-size-bytes>",
+def jdbc(**said: object) -> str:
+    """Elements of a `database-store` by their names, with underscores."""
+    url = {"jdbc_connection_url": "jdbc:postgresql://h/db"}
+    return "".join(
+        f"<{name}>{said}</{name}>"
+        for name, said in ((n.replace("_", "-"), v) for n, v in (url | said).items())
     )
-    assert (found.url, found.user, found.password) == ("postgresql+psycopg://h/db", "artemis", "secret")
-    assert (found.network_timeout_ms, found.lock_renew_period_ms) == (7000, 300)
-    assert (found.lock_expiration_ms, found.lock_acquisition_timeout_ms) == (3000, 50)
-    assert (found.allowed_time_diff_ms, found.sync_period_ms) == (10, 9)
-    assert (found.page_bytes_max, found.driver_class) == (102_400, "org.postgresql.Driver")
-    assert "secret" not in repr(found)
 
 
-@pytest.mark.parametrize("text", ["0", "-1"])
-def test_nothing_waits_for_ever(tmp_path: Path, text: str) -> None:
-    url = "<jdbc-connection-url>jdbc:sqlite:/x</jdbc-connection-url>"
-    found = said(tmp_path, f"{url}<jdbc-network-timeout>{text}</jdbc-network-timeout>")
-    assert found.network_timeout_ms == 20_000
+def source(**said: object) -> str:
+    """The same as properties of a data source."""
+    inside = "".join(f'<data-source-property key="{name}" value="{value}"/>' for name, value in said.items())
+    return f"<data-source-properties>{inside}</data-source-properties>"
+
+
+ANY_URL = "jdbc:postgresql://h/db?user=u&amp;password=p%26q&amp;ssl=true"
+MYSQL_URL = "jdbc:mysql://localhost:3306/artemis"
+
+
+@pytest.mark.parametrize(
+    ("inside", "name", "value"),
+    [
+        (jdbc(jdbc_connection_url=ANY_URL), "url", "postgresql+psycopg://u:p%26q@h/db"),
+        (
+            jdbc(jdbc_connection_url="jdbc:PostgreSQL://a,b:2/db"),
+            "url",
+            "postgresql+psycopg:///db?host=a&host=b%3A2",
+        ),
+        (jdbc(jdbc_driver_class_name="org.postgresql.Driver"), "driver_class", "org.postgresql.Driver"),
+        (jdbc(bindings_table_name="BINDINGS_TABLE"), "bindings_table", "BINDINGS_TABLE"),
+        (jdbc(message_table_name="MESSAGE_TABLE"), "message_table", "MESSAGE_TABLE"),
+        (
+            jdbc(large_message_table_name="LARGE_MESSAGES_TABLE"),
+            "large_message_table",
+            "LARGE_MESSAGES_TABLE",
+        ),
+        (jdbc(page_store_table_name="PAGES"), "page_store_table", "PAGES"),
+        (
+            jdbc(node_manager_store_table_name="NODE_MANAGER_TABLE"),
+            "node_manager_table",
+            "NODE_MANAGER_TABLE",
+        ),
+        (jdbc(jdbc_user="artemis"), "user", "artemis"),
+        (jdbc(jdbc_user=MASKED), "user", "secret"),
+        (jdbc(jdbc_password="p&amp;q"), "password", "p&q"),
+        (jdbc(jdbc_password=MASKED), "password", "secret"),
+        (jdbc(), "network_timeout_ms", 20_000),
+        (jdbc(jdbc_network_timeout=7000), "network_timeout_ms", 7000),
+        (jdbc(jdbc_network_timeout=0), "network_timeout_ms", 20_000),  # nothing waits for ever
+        (jdbc(jdbc_network_timeout=-1), "network_timeout_ms", 20_000),
+        (jdbc(jdbc_lock_renew_period=300), "lock_renew_period_ms", 300),
+        (jdbc(), "lock_expiration_ms", 20_000),
+        (jdbc(jdbc_lock_expiration=5000), "lock_expiration_ms", 5000),
+        (jdbc(), "lock_acquisition_timeout_ms", -1),
+        (jdbc(jdbc_lock_acquisition_timeout=50), "lock_acquisition_timeout_ms", 50),
+        (jdbc(), "allowed_time_diff_ms", 250),
+        (jdbc(jdbc_allowed_time_diff=10), "allowed_time_diff_ms", 10),
+        (jdbc(), "sync_period_ms", 5),
+        (jdbc(jdbc_journal_sync_period=9), "sync_period_ms", 9),
+        (jdbc(), "page_bytes_max", 102_400),
+        (jdbc(jdbc_max_page_size_bytes="1M"), "page_bytes_max", 1_048_576),
+        (jdbc(jdbc_page_max_size_bytes="100K"), "page_bytes_max", 102_400),
+        (
+            source(url=MYSQL_URL, driverClassName="com.mysql.jdbc.Driver"),
+            "url",
+            "mysql+pymysql://localhost:3306/artemis",
+        ),
+        (source(url=MYSQL_URL, username="artemis"), "user", "artemis"),
+        (source(url=MYSQL_URL, password=MASKED), "password", "secret"),
+        (
+            source(url=MYSQL_URL, poolPreparedStatements="true"),
+            "pool",
+            {"url": MYSQL_URL, "poolPreparedStatements": "true"},
+        ),
+    ],
+)
+def test_what_a_database_store_says(tmp_path: Path, inside: str, name: str, value: object) -> None:
+    found = said(tmp_path, inside)
+    assert getattr(found, name) == value
+    assert "secret" not in repr(found).replace("user='secret'", "")
+
+
+def test_the_broker_s_own_example_has_a_table_twice(tmp_path: Path) -> None:
+    """In its documentation; it does not start with it."""
+    names = {"message_table_name": "MESSAGE_TABLE", "page_store_table_name": "MESSAGE_TABLE"}
+    with pytest.raises(ConfigError, match="13 characters, and a broker starts with at most 10"):
+        said(tmp_path, jdbc(jdbc_connection_url="jdbc:derby:data/derby/database-store;create=true", **names))
 
 
 def test_broker_properties_overrule(tmp_path: Path) -> None:
