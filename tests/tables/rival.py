@@ -1,7 +1,7 @@
 """Processes that own a store whenever they can, and print each text that was committed.
 
 A text is `NAME.LIFE NUMBER`. One of the kind `log` has the lease and rows of a journal and nothing else, a
-`store` publishes. `RivalBroker.java` is a third.
+`store` publishes, a `mount` is written to. `RivalBroker.java` is a fourth.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import itertools
 import os
 import random
 import signal
+import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -84,11 +86,41 @@ def own_store(folder: Path, name: str) -> None:
     write_in(folder, work)
 
 
-OWNS: Final[dict[str, Callable[[Path, str], None]]] = {"log": own_rows, "store": own_store}
+def own_mount(folder: Path, name: str) -> None:
+    """By a mount, which is what is stopped and killed: this only writes to it."""
+    place = Path(tempfile.mkdtemp(prefix=f"jfs-{name}-"))
+    command = [sys.executable, "-m", "journalfs.cli.main", "mount", "--foreground", str(folder), str(place)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as mount:
+        say(f"{name.partition('.')[0]} is {mount.pid}")
+        while mount.poll() is None and not os.path.ismount(place):
+            PAUSE.wait(BUSY_S)
+        try:
+            if mount.poll() is not None:
+                raise OSError(f"it ended with {mount.returncode}")
+            (place / "orders/orders").mkdir(parents=True, exist_ok=True)
+            with (place / "orders/in.txt").open("ab", buffering=0) as file:
+                for number in itertools.count():
+                    file.write(f"{name} {number}\n".encode())
+                    say(f"{name} {number}")
+                    PAUSE.wait(PACE_S)
+        except OSError as error:
+            print(f"{name}: {error}", file=sys.stderr)
+        subprocess.run(["umount", "--lazy", place], stderr=subprocess.DEVNULL, check=False)
+    place.rmdir()
+    if mount.returncode == -signal.SIGKILL:
+        sys.exit()
+
+
+OWNS: Final[dict[str, Callable[[Path, str], None]]] = {
+    "log": own_rows,
+    "store": own_store,
+    "mount": own_mount,
+}
 
 
 def live(kind: str, folder: Path, name: str) -> None:
-    say(f"{name} is {os.getpid()}")
+    if kind != "mount":
+        say(f"{name} is {os.getpid()}")
     own = partial(OWNS[kind], folder)
     for life in itertools.count():
         try:
@@ -105,6 +137,7 @@ def main() -> None:
     for line in sys.stdin:
         kind, folder, name, os.environ["CLOCK_AHEAD_S"] = line.split()
         if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             sys.stdin.close()
             live(kind, Path(folder), name)
 
