@@ -72,6 +72,9 @@ OF_FILES = (
     # They change files, or look at them by name, where there are tables.
     f"{_WRITING}bodies_of_pages.py::test_killed_between_the_page_and_the_commit",
     "tests/mount/test_for_writing.py::test_the_store_is_the_mounts_until_it_is_unmounted",
+    # They count what C wrote to a journal, which is less where a database takes its time.
+    "tests/mount/test_hot_writes.py::test_files_are_made_and_closed_in_c",
+    "tests/mount/test_hot_writes.py::test_why_it_was_left_to_python",
     "tests/mount/test_front.py::test_what_lies_in_files_of_its_own",
     "tests/semantics/test_damage.py",
     "tests/semantics/test_manners.py::test_every_file_of_the_store_has_its_records_as_lines",
