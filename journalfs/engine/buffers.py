@@ -55,6 +55,16 @@ def index_list(fill: Fill, doing: str, *, room: int = ROOM_FIRST) -> array[int]:
         return out
 
 
+def id_list(fill: Callable[[Any, int, Any], Any], doing: str, *, count_of: str = "uint32_t") -> array[int]:
+    """Ids as array('q'). `count_of`: the type in which `fill` counts."""
+    count = ffi.new(f"{count_of} *")
+    fill(ffi.NULL, 0, count)
+    out = array("q", bytes(8 * count[0]))
+    if out:
+        check(fill(ffi.from_buffer("int64_t[]", out), len(out), count), doing)
+    return out
+
+
 def struct_list(kind: str, fill: Fill, doing: str) -> Iterator[Any]:
     """C structs one by one. An item is a reference into memory that this iterator owns: use it up before the
     next, and do not keep it.

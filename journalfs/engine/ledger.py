@@ -8,9 +8,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 from journalfs.engine._native import ffi, lib
+from journalfs.engine.buffers import id_list
 from journalfs.engine.status import FULL, HELD, RANGE, check
 
 
@@ -178,21 +180,13 @@ class Ledger:
 
     def live_ids(self) -> array[int]:
         """Ids of all live records, unsorted."""
-        count = ffi.new("uint64_t *")
-        lib.jfs_ledger_live_ids(self.pointer, ffi.NULL, 0, count)
-        ids = array("q", bytes(8 * count[0]))
-        status = lib.jfs_ledger_live_ids(self.pointer, ffi.from_buffer("int64_t[]", ids), len(ids), count)
-        check(status, "listing live records")
-        return ids
+        fill = partial(lib.jfs_ledger_live_ids, self.pointer)
+        return id_list(fill, "listing live records", count_of="uint64_t")
 
     def doubtful(self) -> array[int]:
         """Ids of transactions that count for nothing, and keep the files that they are in."""
-        count = ffi.new("uint64_t *")
-        lib.jfs_ledger_doubtful(self.pointer, ffi.NULL, 0, count)
-        ids = array("q", bytes(8 * count[0]))
-        status = lib.jfs_ledger_doubtful(self.pointer, ffi.from_buffer("int64_t[]", ids), len(ids), count)
-        check(status, "listing transactions that are in doubt")
-        return ids
+        fill = partial(lib.jfs_ledger_doubtful, self.pointer)
+        return id_list(fill, "listing transactions that are in doubt", count_of="uint64_t")
 
     def transactions(self) -> list[OpenTransaction]:
         count = ffi.new("uint64_t *")

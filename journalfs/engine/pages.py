@@ -40,19 +40,15 @@ class PageEntry:
 
 
 class PageScan:
-    """What a scan of a page file found. Records are counted from `first`.
+    """What a scan of a page file found."""
 
-    A page that a broker is writing is scanned again from `end`, with the records found so far as `first`.
-    """
+    __slots__ = ("_file", "_keep", "_large", "count", "damaged_at", "end", "pointer", "reason")
 
-    __slots__ = ("_file", "_keep", "_large", "count", "damaged_at", "end", "first", "pointer", "reason")
-
-    def __init__(self, file: MappedFile, pointer: Any, *, first: int) -> None:
+    def __init__(self, file: MappedFile, pointer: Any) -> None:
         self._file = file
         self._keep = file.pointer
         self._large: list[tuple[int, int]] | None = None
         self.pointer = pointer
-        self.first = first
         self.count: int = pointer.count
         self.end: int = pointer.end_offset
         """Offset behind the last record."""
@@ -79,7 +75,7 @@ class PageScan:
         found = self.pointer.entries[index]
         ids = self.pointer.queue_ids
         return PageEntry(
-            number=self.first + index,
+            number=index,
             offset=found.offset,
             record_bytes=found.record_bytes,
             payload_offset=found.payload_offset,
@@ -194,9 +190,8 @@ class PageScan:
         return LineBatch(lines, len(numbers), queue=queue, starts=starts, keep=self._keep)
 
 
-def scan_page(file: MappedFile, start: int = 0, *, first: int = 0) -> PageScan:
-    """Find the records from byte `start` on, the first of which has number `first`. None is looked for in the
-    file's holes that were noted.
+def scan_page(file: MappedFile) -> PageScan:
+    """Find the records. None is looked for in the file's holes that were noted.
 
     Damage is not an exception: see `PageScan.damaged_at` and `PageScan.undecoded`. Where the file cannot be
     read, zeros are scanned (`MappedFile.mend`), and a message with such a place in it is damaged.
@@ -206,10 +201,10 @@ def scan_page(file: MappedFile, start: int = 0, *, first: int = 0) -> PageScan:
         out = ffi.gc(ffi.new("jfs_page *"), lib.jfs_page_free)
         holes = ffi.new("jfs_hole[]", list(file.holes))
         check(
-            lib.jfs_scan_page(file.pointer, file.size_bytes, start, holes, len(file.holes), out),
+            lib.jfs_scan_page(file.pointer, file.size_bytes, 0, holes, len(file.holes), out),
             f"scanning {file.path}",
         )
-        return PageScan(file, out, first=first)
+        return PageScan(file, out)
 
     found = file.reading(scan)
     for place in file.unreadable:

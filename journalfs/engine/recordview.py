@@ -104,7 +104,6 @@ class PageView(_View):
         """
         super().__init__(file, {"file": name, "address": address}, scan.count, scan)
         self._view.page = scan.pointer
-        self._view.first = scan.first
 
 
 def user_type_name(user_type: int) -> str | None:

@@ -111,15 +111,12 @@ def scan_journal(
     start: int = 16,
     stop: int | None = None,
     any_rid: bool = False,
-    stop_at_damage: bool = False,
 ) -> Scan:
     """Find the records in bytes [start, stop) of a mapped journal file.
 
     `rid` is the low 31 bits of the header's file id, `version` the header's format version. `any_rid` also
-    takes what earlier lives of the file left. `stop_at_damage` ends at the first thing that begins like a
-    record of this file and is none: right for the end of a file that a broker is writing, where the rest may
-    not be there yet. Where the file cannot be read, zeros are scanned (`MappedFile.mend`); what lies behind
-    `JOURNAL_FILE_BYTES_MAX` is not looked at.
+    takes what earlier lives of the file left. Where the file cannot be read, zeros are scanned
+    (`MappedFile.mend`); what lies behind `JOURNAL_FILE_BYTES_MAX` is not looked at.
     """
     end = min(file.size_bytes, JOURNAL_FILE_BYTES_MAX)
     if stop is not None:
@@ -129,9 +126,7 @@ def scan_journal(
     options.stop_offset = end
     options.rid = rid
     options.version = version
-    options.flags = (lib.JFS_SCAN_ANY_RID if any_rid else 0) | (
-        lib.JFS_SCAN_STOP_AT_DAMAGE if stop_at_damage else 0
-    )
+    options.flags = lib.JFS_SCAN_ANY_RID if any_rid else 0
 
     def scan() -> Scan:
         out = ffi.gc(ffi.new("jfs_scan *"), lib.jfs_scan_free)

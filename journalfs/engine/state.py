@@ -18,6 +18,7 @@ from journalfs.engine._native import ffi, lib
 from journalfs.engine.buffers import (
     ROOM_FIRST,
     MappedFile,
+    id_list,
     index_list,
     struct_array,
     struct_bytes,
@@ -348,21 +349,11 @@ class LiveState:
 
     def expired(self, now_ms: int) -> array[int]:
         """Ids of live messages whose time was over at `now_ms`, in no order. Others are not looked at."""
-        count = ffi.new("uint32_t *")
-        lib.jfs_state_expired(self.pointer, now_ms, ffi.NULL, 0, count)
-        out = array("q", bytes(8 * count[0]))
-        target = ffi.from_buffer("int64_t[]", out) if count[0] else ffi.NULL
-        check(lib.jfs_state_expired(self.pointer, now_ms, target, count[0], count), "looking for expiries")
-        return out
+        return id_list(partial(lib.jfs_state_expired, self.pointer, now_ms), "looking for expiries")
 
     def large_ids(self) -> array[int]:
         """Ids of live messages with a large-message file; complete after `measure`."""
-        count = ffi.new("uint32_t *")
-        lib.jfs_state_large_ids(self.pointer, ffi.NULL, 0, count)
-        out = array("q", bytes(8 * count[0]))
-        target = ffi.from_buffer("int64_t[]", out) if count[0] else ffi.NULL
-        check(lib.jfs_state_large_ids(self.pointer, target, count[0], count), "listing large messages")
-        return out
+        return id_list(partial(lib.jfs_state_large_ids, self.pointer), "listing large messages")
 
     # ---- lines ----
 

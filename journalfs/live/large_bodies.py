@@ -78,8 +78,6 @@ class LargeBodies:
     """Messages of the journal that have no measure, since to find out how long they are takes long."""
     postpones: bool = False
     """Somebody asks for them in time, or measures them beside everything else."""
-    was_measured: Callable[[set[int]], None] = lambda slots: None
-    """Called with the slots of the queues whose message, postponed before, has its measure."""
 
     @property
     def unreadable(self) -> bool:
@@ -317,7 +315,7 @@ class LargeBodies:
         index, state = one.unmeasured.message_index, self.core.loader.state
         state.set_measure(index, one.message_id, measure.pointer)
         self.version += 1
-        self.was_measured(one.queues)
+        self.core.horizon.was_measured(one.queues)
         self.core.changes.ring()
 
     def _counting(self, one: Postponed, batch: LineBatch) -> Counting | None:

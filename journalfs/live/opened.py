@@ -34,6 +34,9 @@ class Horizon:
     def look_now(self) -> None:
         """Take over what the broker did since the last look, at once."""
 
+    def was_measured(self, slots: set[int]) -> None:
+        """Queues in these slots have a message that has its measure, which was postponed."""
+
     def take_over(self) -> None:
         """Take over what this process made durable and nobody has asked for since."""
 

@@ -255,7 +255,6 @@ class JournalStore(Horizon):
         self._seal(self.queues())
         self._tails.seen()
         self._to_seal = {one.content.queue_id for one in self.queues() if not one.content.is_settled()}
-        self.core.bodies.was_measured = self._seal_measured
         self.core.numbers.keep(self._highest_number())
         self._look_at_disk()
 
@@ -361,7 +360,7 @@ class JournalStore(Horizon):
             parts = self._page_parts[queue_id] = PageParts(queue_id, self.core.numbers.highest + 1)
         return parts
 
-    def _seal_measured(self, slots: set[int]) -> None:
+    def was_measured(self, slots: set[int]) -> None:
         """What was there when the store was opened is in parts from the first listing on: it waits for the
         measures.
         """

@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     jfs_scan_options options = {.start_offset = 16, .stop_offset = size};
     if (size < 16) return 0;
     options.version = fuzz_u32(data) == 1 ? 1 : 2;
-    options.flags = data[7] & (JFS_SCAN_ANY_RID | JFS_SCAN_STOP_AT_DAMAGE);
+    options.flags = data[7] & JFS_SCAN_ANY_RID;
     options.rid = (int32_t)(fuzz_u32(data + 12) & 0x7fffffffU);
     FUZZ_CHECK(jfs_scan_journal(data, size, &options, &scan) == JFS_OK);
     check_records(&scan, data, &options);

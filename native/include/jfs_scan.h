@@ -53,8 +53,7 @@ typedef struct {
 } jfs_gap;
 
 enum {
-    JFS_SCAN_ANY_RID = 1,        /* take records of any file id */
-    JFS_SCAN_STOP_AT_DAMAGE = 2  /* end at the first thing that begins like a record and is none (a file being written) */
+    JFS_SCAN_ANY_RID = 1        /* take records of any file id */
 };
 
 typedef struct {

@@ -141,11 +141,6 @@ static void warns_of_a_record_inside_a_damaged_one(void) {
     CHECK_EQ(scan.gaps[0].kind, JFS_GAP_GARBAGE);
     CHECK_EQ(scan.gaps[0].offset, at);
     jfs_scan_free(&scan);
-    /* Where a broker is writing, the rest of the record may not be there yet: do not look into it. */
-    scan = journal_scan(&j, JOURNAL_BYTES, JFS_SCAN_STOP_AT_DAMAGE);
-    CHECK_EQ(scan.count, 1);
-    CHECK_EQ(scan.end_offset, at);
-    jfs_scan_free(&scan);
     journal_close(&j);
     journal_close(&inner);
 }

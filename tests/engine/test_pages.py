@@ -49,10 +49,10 @@ RECORDS = [
 ]
 
 
-def scanned(tmp_path: Path, content: bytes, start: int = 0, *, first: int = 0) -> PageScan:
+def scanned(tmp_path: Path, content: bytes) -> PageScan:
     path = tmp_path / "000000001.page"
     path.write_bytes(content)
-    return scan_page(MappedFile(path), start, first=first)
+    return scan_page(MappedFile(path))
 
 
 def test_every_kind_of_record(tmp_path: Path) -> None:
@@ -87,14 +87,6 @@ def test_what_each_queue_has_of_a_page(tmp_path: Path) -> None:
         assert (share.records, share.line_bytes + prefix_bytes) == (len(chosen), lines.size_bytes)
     assert shares[5].records == 1
     assert page_shares(scanned(tmp_path, b"")) == {}
-
-
-def test_a_page_that_grows_is_scanned_on(tmp_path: Path) -> None:
-    first = scanned(tmp_path, b"".join(RECORDS[:3]) + RECORDS[3][:20])
-    assert (first.count, first.damaged_at) == (3, first.end)
-    second = scanned(tmp_path, b"".join(RECORDS), first.end, first=first.count)
-    assert [entry.number for entry in second] == [3, 4, 5, 6]
-    assert second.damaged_at is None
 
 
 DAMAGE = [

@@ -162,7 +162,6 @@ ASSIGNED: Final = [
     "journalfs/exchange/xml_in.py: parser.StartDoctypeDeclHandler",
     "journalfs/records/files/writer.py: self.pool.on_doubt",
     "journalfs/store_owner.py: builtins.__import__",
-    "journalfs/store/store.py: self.core.bodies.was_measured",
     "journalfs/store/write/self_reading.py: journals.bindings.before_emptying",
     "journalfs/store/write/self_reading.py: journals.messages.before_emptying",
     "journalfs/store/write/self_reading.py: journals.messages.committer.while_waiting",

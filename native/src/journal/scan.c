@@ -178,7 +178,6 @@ static jfs_status scan_body(void *context) {
         jfs_record record;
         if (!scan_record(job->bytes, at, options, &record, &attempt)) {
             if (attempt.mark) out->marked = 1;
-            if (attempt.looks_begun && (options->flags & JFS_SCAN_STOP_AT_DAMAGE)) break;
             if (at + attempt.claimed_bytes > suspect_until) suspect_until = at + attempt.claimed_bytes;
             at = next_candidate(job->bytes, at + 1, options);
             continue;

@@ -106,7 +106,6 @@ jfs_status scan_gap_behind(jfs_scan *scan, const uint8_t *bytes, uint64_t from, 
     if ((text == from || text % BLOCK_SMALLEST == 0) && begins_like_record(bytes, text, options, &claimed)) {
         const uint64_t torn_end = claimed != 0 ? text + claimed : end;
         status = gap_add(scan, text, torn_end, JFS_GAP_TORN);
-        if (options->flags & JFS_SCAN_STOP_AT_DAMAGE) return status; /* what follows was not looked at */
         from = torn_end;
     }
     if (status == JFS_OK && skip_zeros(bytes, from, stop) != stop) {
