@@ -113,6 +113,7 @@ class PagingDirectory:
         names = self._names(refused)
         if names is not None:
             self._seen = self._looked_at(names, refused)
+            self.own.changed.clear()
         self._refused, self._looked = refused, names is not None
         return None
 
@@ -120,7 +121,7 @@ class PagingDirectory:
         own = self.own
         changed = sorted(own.changed | {page.parent for page in own.durable_bytes})
         there: list[PageFolder] = []
-        gone: set[Path] = set()
+        gone, unread = set[Path](), set[Path]()
         with suppress(FileNotFoundError), door.folder(self.path) as held:
             for path in changed:
                 try:
@@ -129,10 +130,12 @@ class PagingDirectory:
                     there.append(seen.folder)
                 except FileNotFoundError:
                     gone.add(path)
-                    own.changed.discard(path)
                     self._seen.pop(path.name, None)
                 except OSError as error:
-                    refuse_shortage(error, path)  # whoever opens it says why
+                    refuse_shortage(error, path)
+                    unread.add(path)
+            # Not before: whoever is told of a shortage looks at all of these again.
+            own.changed.difference_update({*changed} - unread)
         return [folder for folder in there if _counts(folder)], gone
 
     def _names(self, refused: list[Refused]) -> list[str] | None:
@@ -178,7 +181,6 @@ class PagingDirectory:
         seen = self._seen.get(folder_name)
         path = self.path / folder_name if seen is None else seen.folder.path
         same = seen is not None and seen.mtime_ns == mtime_ns and path not in self.own.changed
-        self.own.changed.discard(path)
         if seen is not None and same and seen.confirmed:
             folder = self._with_last_page(held, seen.folder)
             return seen if folder is seen.folder else replace(seen, folder=folder)
