@@ -19,7 +19,7 @@ class ClientError(Exception):
 
 
 class CoreClient:
-    """A core and JMS client of one broker. Everything it returns from is done and confirmed by the broker.
+    """A core client of one broker. Everything it returns from is done and confirmed by the broker.
 
     Methods name what the tests use often; `do` sends any command that `java/` understands.
     """

@@ -21,8 +21,6 @@ from tests.differential.encode_messages import (
     section,
     text_message,
 )
-from tests.frozen import FILE_STORES, PristineStores
-from tests.reference.pages import page as reference_page
 
 AMQP_LARGE = (
     b"\x04"
@@ -169,17 +167,3 @@ def test_a_large_message_is_measured_with_its_body(tmp_path: Path) -> None:
     line = json.loads(batch.line(0))
     assert line["body"] == "large text"
     assert scan.measure(0).body_bytes == len("large text")
-
-
-@pytest.mark.parametrize("name", FILE_STORES)
-def test_real_pages(name: str, stores: PristineStores) -> None:
-    for path in sorted((stores[name] / "data/paging").rglob("*.page")):
-        wanted = reference_page(path.read_bytes()).entries
-        file = MappedFile(path)
-        scan = scan_page(file)
-        assert scan.damaged_at is None
-        found = [
-            (entry.tx_id, entry.queue_ids, file.copy(entry.payload_offset, entry.payload_bytes))
-            for entry in scan
-        ]
-        assert found == [(entry.tx_id, tuple(entry.queue_ids), entry.payload) for entry in wanted]

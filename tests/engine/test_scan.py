@@ -11,7 +11,7 @@ import pytest
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.scan import Gap, GapKind, RecordInfo, scan_journal
 from tests.engine.journals import journal_files
-from tests.frozen import FILE_STORES, PristineStores
+from tests.frozen import PristineStores
 
 KINDS = {11: 2, 12: 5, 13: 97, 14: 122, 16: 8, 17: 6, 18: 6, 19: 4}
 """Records of `transactions` by kind, as the broker's own print of that journal has them."""
@@ -20,16 +20,6 @@ KINDS = {11: 2, 12: 5, 13: 97, 14: 122, 16: 8, 17: 6, 18: 6, 19: 4}
 def forge(kind: int, rid: int, *fields: bytes) -> bytes:
     body = struct.pack(">BiB", kind, rid, 0) + b"".join(fields)
     return body + struct.pack(">i", len(body) + 4)
-
-
-@pytest.mark.parametrize("name", FILE_STORES)
-def test_undamaged_stores_have_no_damage(stores: PristineStores, name: str) -> None:
-    for journal in journal_files(stores[name] / "data" / "journal"):
-        scan = journal.scan()
-        kinds = {gap.kind for gap in scan.gaps()}
-        assert kinds <= {GapKind.PADDING, GapKind.STALE}, journal.file.path
-        assert not any(record.in_damage for record in scan)
-        assert scan.end == (max(r.offset + r.length for r in scan) if scan.count else 16)
 
 
 def test_records_and_gaps_cover_the_file(stores: PristineStores) -> None:

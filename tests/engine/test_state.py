@@ -30,44 +30,6 @@ UNPAGED = (
 """Stores none of whose messages are in pages."""
 
 
-BETWEEN_MS = 1_900_000_000_000
-"""After the stores were made, before what is scheduled in them is due."""
-
-
-def broker_order(queue: dict[str, Any]) -> list[int]:
-    """Ids as the broker's browser lists them, the scheduled ones at the end."""
-    return [message["id"] for message in queue["messages"]]
-
-
-@pytest.mark.parametrize("name", UNPAGED)
-def test_live_messages_are_the_brokers(stores: PristineStores, expected: ExpectedStores, name: str) -> None:
-    state = load(stores[name])
-    found = live_ids(state)
-    wanted = {queue["id"]: queue for queue in expected[name]["queues"] if queue["messages"]}
-    assert found.keys() == wanted.keys()
-    for queue_id, queue in wanted.items():
-        scheduled = {m["id"] for m in queue["messages"] if "scheduledTime" in m}
-        assert sorted(found[queue_id]) == sorted(broker_order(queue)), queue["name"]
-        in_order = [id_ for id_ in found[queue_id] if id_ not in scheduled]
-        assert in_order == [id_ for id_ in broker_order(queue) if id_ not in scheduled], queue["name"]
-        assert state.scheduled(state.register_queue(queue_id), BETWEEN_MS).tolist() == [
-            state.find(state.register_queue(queue_id), id_) for id_ in broker_order(queue) if id_ in scheduled
-        ]
-
-
-@pytest.mark.parametrize("name", UNPAGED)
-def test_delivery_counts_and_headers(stores: PristineStores, expected: ExpectedStores, name: str) -> None:
-    state = load(stores[name])
-    for queue in expected[name]["queues"]:
-        slot = state.register_queue(queue["id"])
-        for message in queue["messages"]:
-            ref = state.ref(state.find(slot, message["id"]))
-            assert ref.message_id == message["id"]
-            assert ref.delivery_count == message.get("deliveryCount", 0)
-            assert ref.priority == message["priority"]
-            assert ref.timestamp_ms == message["timestamp"]
-
-
 @pytest.mark.parametrize("name", [*UNPAGED, "transactions", "large-and-paged"])
 def test_undamaged_stores_have_nothing_unusual(stores: PristineStores, name: str) -> None:
     """A kill leaves unfinished transactions; nothing else is expected of a broker's own files."""
@@ -75,30 +37,6 @@ def test_undamaged_stores_have_nothing_unusual(stores: PristineStores, name: str
     assert kinds <= {AnomalyKind.TX_UNFINISHED, AnomalyKind.NO_REFERENCES}
     if name == "transactions":
         assert kinds == {AnomalyKind.TX_UNFINISHED}
-
-
-def test_prepared_transactions(stores: PristineStores, expected: ExpectedStores) -> None:
-    state = load(stores["transactions"])
-    account = expected["transactions"]
-    prepared = state.transactions()
-    assert len(prepared) == len(account["preparedTransactions"])
-    wanted_sends, wanted_acks = set(), set()
-    for tx in account["preparedTransactions"]:
-        wanted_sends |= {op["id"] for op in tx["operations"] if op["operation"] == "send"}
-        wanted_acks |= {op["id"] for op in tx["operations"] if op["operation"] == "ack"}
-    operations = [op for tx in prepared for op in tx.operations]
-    assert {op.record_id for op in operations if op.user_type in (30, 45)} == wanted_sends
-    assert {op.record_id for op in operations if op.user_type == 33} == wanted_acks
-    delivering = {
-        state.ref(ref).message_id
-        for queue in state.queues()
-        for ref in state.refs(queue.slot, include="delivering")
-    }
-    assert delivering == wanted_acks
-    files = journal_files(stores["transactions"] / "data" / "journal")
-    for tx in prepared:
-        xid = files[tx.file_slot].file.copy(tx.extra_offset, tx.extra_bytes)
-        assert int.from_bytes(xid[:4], "big") in {t["formatId"] for t in account["preparedTransactions"]}
 
 
 def test_large_messages_wait_for_their_measure(stores: PristineStores) -> None:

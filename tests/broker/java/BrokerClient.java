@@ -25,25 +25,23 @@ public final class BrokerClient {
       PrintStream answers = new PrintStream(System.out, true, StandardCharsets.UTF_8);
       System.setOut(System.err);
       BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-      try (Sessions sessions = new Sessions(args[0]); JmsCommands jms = new JmsCommands(args[0])) {
+      try (Sessions sessions = new Sessions(args[0])) {
          CoreCommands core = new CoreCommands(sessions);
          XaCommands xa = new XaCommands(sessions);
          MessageCommands messages = new MessageCommands(sessions);
          for (String line = commands.readLine(); line != null; line = commands.readLine()) {
-            answers.println(answer(JsonUtil.readJsonObject(line), core, xa, jms, messages));
+            answers.println(answer(JsonUtil.readJsonObject(line), core, xa, messages));
          }
       }
    }
 
-   private static JsonObject answer(JsonObject command, CoreCommands core, XaCommands xa, JmsCommands jms,
+   private static JsonObject answer(JsonObject command, CoreCommands core, XaCommands xa,
                                     MessageCommands messages) {
       JsonObjectBuilder answer = JsonLoader.createObjectBuilder();
       try {
          String verb = command.getString("do");
          if (verb.startsWith("xa-")) {
             xa.run(verb, command, answer);
-         } else if (verb.startsWith("jms-")) {
-            jms.run(verb, command, answer);
          } else if (verb.startsWith("messages-")) {
             messages.run(verb, command, answer);
          } else {
