@@ -5,32 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
-from tests.frozen import FILE_STORES, OLDER_STORES, ExpectedStores, PristineStores
-
-
-@pytest.mark.parametrize("name", FILE_STORES)
-def test_file_store_has_journals_and_account(
-    name: str, stores: PristineStores, expected: ExpectedStores
-) -> None:
-    assert (stores[name] / "broker.xml").is_file()
-    assert list((stores[name] / "data/journal").glob("*.amq"))
-    assert list((stores[name] / "data/bindings").glob("*.bindings"))
-    assert expected[name]["store"] == name
-    assert expected[name]["queues"]
-
-
-@pytest.mark.parametrize("name", OLDER_STORES)
-def test_older_store_unpacks(name: str, stores: PristineStores) -> None:
-    assert any(path.is_file() for path in stores[name].rglob("*"))
-
-
-def test_unknown_name_is_a_key_error(stores: PristineStores, expected: ExpectedStores) -> None:
-    with pytest.raises(KeyError):
-        stores["no-such-store"]
-    with pytest.raises(KeyError):
-        expected["jdbc"]
+from tests.frozen import PristineStores
 
 
 def test_change_of_a_pristine_store_is_noticed(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import pytest
@@ -214,15 +215,21 @@ async def test_what_comes_while_somebody_is_told_to_stop_counts() -> None:
         await interruptions.look()
 
 
-def test_only_a_signal_that_is_wanted_and_not_taken_asks_to_stop() -> None:
+@contextmanager
+def blocking_a_signal() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has this file open."""
     with subprocess.Popen(
-        [sys.executable, "-c", BLOCKS_A_SIGNAL, __file__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        [sys.executable, "-c", BLOCKS_A_SIGNAL, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdout.readline()
+        yield process
+        process.stdin.write(b"\n")
+
+
+def test_only_a_signal_that_is_wanted_and_not_taken_asks_to_stop() -> None:
+    with blocking_a_signal() as process:
         caller = Caller(process.pid)
         writer = Writer(process.pid, os.stat(__file__).st_ino)
         for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH):
@@ -232,20 +239,11 @@ def test_only_a_signal_that_is_wanted_and_not_taken_asks_to_stop() -> None:
         assert not writer.is_told_to_stop()
         assert not writer.is_told_to_stop()
         assert writer.is_known()
-        process.stdin.write(b"\n")
 
 
 def test_who_has_a_file_open_is_found_among_all_processes() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", BLOCKS_A_SIGNAL, __file__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdout.readline()
+    with blocking_a_signal():
         for inode, known in ((os.stat(__file__).st_ino, True), (NO_FILE, False)):
             writer = Writer(NO_PROCESS, inode)
             writer.is_told_to_stop()
             assert writer.is_known() is known
-        process.stdin.write(b"\n")

@@ -8,12 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from journalfs.errors import DependencyMissing, NotAStore, SystemFailure
+from tests.cli.running import journalfs
+from tests.kinds import some_pairs
 from tests.mounting import JOURNALFS
 from tests.pipeline.stores import store_with
 from tests.spark.drivers import CLUSTER_S_MAX, ENVIRONMENT, HERE, QUICK_START, spark_home
@@ -21,6 +24,7 @@ from tests.spark.rows import lines_of
 from tests.spark.writing import change, written_store
 
 STARTED_S_MAX = 240
+WITHOUT_JAVA = {"PATH": f"{Path(sys.executable).parent}:{HERE}"}
 SETTINGS = (
     "spark.driver.bindAddress=127.0.0.1",
     "spark.driver.host=127.0.0.1",
@@ -68,9 +72,13 @@ def test_what_a_replay_prints(tmp_path: Path) -> None:
     assert said_only_by(replayed, there) == "1\t0\t0\n"
 
 
+def ran(words: Sequence[str | Path], there: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, env=there, capture_output=True, text=True, check=False)
+
+
 def said_only_by(words: list[str | Path], there: dict[str, str]) -> str:
     """What a command prints that succeeds and has nothing to complain of."""
-    done = subprocess.run(words, env=there, capture_output=True, text=True, check=False)
+    done = ran(words, there)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -79,13 +87,7 @@ def said_only_by(words: list[str | Path], there: dict[str, str]) -> str:
 def test_a_plain_script_needs_no_activated_environment(tmp_path: Path) -> None:
     store = written_store(tmp_path, {"a": [{"body": "1"}]})
     script = Path(__file__).parents[2] / "docs" / "examples" / "record_kinds.py"
-    done = subprocess.run(
-        [sys.executable, script, store / "journal" / "*.amq"],
-        env=environment_of_others(tmp_path),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ran([sys.executable, script, store / "journal" / "*.amq"], environment_of_others(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "ADD" in done.stdout
 
@@ -106,18 +108,8 @@ def test_a_cluster(tmp_path: Path) -> None:
 
     assert said(*archived[:6])["messages"] == 10
     assert list((tmp_path / "archive" / "run=000001").rglob("*.parquet"))
-    replaying = (
-        JOURNALFS,
-        "pipeline",
-        "replay",
-        tmp_path / "archive",
-        other,
-        "--to",
-        "to::to",
-        "--batch",
-        "4",
-    )
-    assert said(*replaying) == {"published": 10, "before": 0, "damaged": 0}
+    replaying: list[str | Path] = [JOURNALFS, "pipeline", "replay", tmp_path / "archive", other]
+    assert said(*replaying, "--to", "to::to", "--batch", "4") == {"published": 10, "before": 0, "damaged": 0}
     assert sorted(line["body"] for line, _ in lines_of(other)) == [str(number) for number in range(10)]
     assert said(JOURNALFS, "pipeline", "stats", other)["messages"] == 10
 
@@ -125,76 +117,55 @@ def test_a_cluster(tmp_path: Path) -> None:
 def test_without_java(tmp_path: Path) -> None:
     store = written_store(tmp_path, {"a": []})
     there = environment(JAVA_HOME=str(tmp_path / "nowhere"))
-    done = subprocess.run(
-        command(store, tmp_path / "archive"), env=there, capture_output=True, text=True, check=False
-    )
+    done = ran(command(store, tmp_path / "archive"), there)
     assert done.returncode == SystemFailure.exit_code
     assert len(done.stderr.splitlines()) == 1
     assert "Spark did not start: " in done.stderr
     assert "nowhere/bin/java" in done.stderr
-    bare = {"PATH": f"{Path(sys.executable).parent}:{HERE}"}
-    done = subprocess.run(
-        command(store, tmp_path / "archive"), env=bare, capture_output=True, text=True, check=False
-    )
+    done = ran(command(store, tmp_path / "archive"), WITHOUT_JAVA)
     assert done.returncode == DependencyMissing.exit_code
     assert "needs a Java runtime" in done.stderr
 
 
-@pytest.mark.parametrize("lacking", ["matplotlib", "jinja2"])
-@pytest.mark.parametrize("pipeline", ["stats", "audit", "dlq"])
+@pytest.mark.parametrize(
+    ("pipeline", "lacking"), some_pairs(["stats", "audit", "dlq"], ["matplotlib", "jinja2"])
+)
 def test_a_report_without_its_libraries(tmp_path: Path, pipeline: str, lacking: str) -> None:
     """Nothing is begun of which the end cannot be."""
     store = written_store(tmp_path, {"DLQ": []})
     (tmp_path / "path" / lacking).mkdir(parents=True)
     (tmp_path / "path" / lacking / "__init__.py").write_text("raise ImportError")
     words: list[str | Path] = [JOURNALFS, "pipeline", pipeline, store, "--output", tmp_path / "report"]
-    there = environment(PYTHONPATH=str(tmp_path / "path"))
-    done = subprocess.run(words, env=there, capture_output=True, text=True, check=False)
+    done = ran(words, environment(PYTHONPATH=str(tmp_path / "path")))
     assert done.returncode == DependencyMissing.exit_code
     assert "pip install 'journalfs[pipeline]'" in done.stderr
     assert not (tmp_path / "report").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "text"),
-    [
-        (
-            ["replay", "{none}", "{store}", "--to", "a"],
-            3,
-            "none: no archive of messages is here; give the folder",
-        ),
-        (["replay", "{store}", "{store}", "--to", "a"], 3, "store: no archive of messages is here"),
-        (["replay", "{archive}", "{none}", "--to", "a"], 3, "none: there is no such directory"),
-        (
-            ["replay", "{archive}", "{archive}", "--to", "a"],
-            3,
-            "archive: this is an archive of messages; give",
-        ),
-        (["replay", "{archive}", "{store}"], 1, "--to: a replay needs one address or queue, as "),
-        (
-            ["replay", "{archive}", "{store}", "--to", "x::y"],
-            1,
-            "no queue 'x::y' in {store}; make one with mkdir",
-        ),
-        (["replay", "{archive}", "{store}", "--to", "a::b"], 1, "no queue 'a::b' in"),
-        (["replay", "{archive}", "{store}", "--to", "bare"], 1, "bare: no queue is bound to it; make one"),
-        (
-            ["replay", "{archive}", "hdfs://far/store", "--to", "a"],
-            1,
-            "hdfs://far/store: messages are published",
-        ),
-        (
-            ["replay", "{archive}", "{store}", "--to", "a", "--notes", "{file}/x"],
-            2,
-            "file: cannot note there what is published: Not a directory",
-        ),
-        (["stats", "{archive}"], 3, "archive: this is an archive of messages; give its store"),
-        (["stats", "{none}"], 3, "none: there is no such directory"),
-        (["audit", "{file}"], 3, "file: "),
-    ],
+ODD_PATHS = (
+    ("replay {none} {store} --to a", 3, "none: no archive of messages is here; give the folder"),
+    ("replay {store} {store} --to a", 3, "store: no archive of messages is here"),
+    ("replay {archive} {none} --to a", 3, "none: there is no such directory"),
+    ("replay {archive} {archive} --to a", 3, "archive: this is an archive of messages; give"),
+    ("replay {archive} {store}", 1, "--to: a replay needs one address or queue, as "),
+    ("replay {archive} {store} --to x::y", 1, "no queue 'x::y' in {store}; make one with mkdir"),
+    ("replay {archive} {store} --to a::b", 1, "no queue 'a::b' in"),
+    ("replay {archive} {store} --to bare", 1, "bare: no queue is bound to it; make one"),
+    ("replay {archive} hdfs://far/store --to a", 1, "hdfs://far/store: messages are published"),
+    (
+        "replay {archive} {store} --to a --notes {file}/x",
+        2,
+        "file: cannot note there what is published: Not",
+    ),
+    ("stats {archive}", 3, "archive: this is an archive of messages; give its store"),
+    ("stats {none}", 3, "none: there is no such directory"),
+    ("audit {file}", 3, "file: "),
 )
+
+
+@pytest.mark.parametrize(("words", "code", "text"), ODD_PATHS)
 def test_paths_of_all_pipelines_are_looked_at_first(
-    tmp_path: Path, words: list[str], code: int, text: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, code: int, text: str
 ) -> None:
     """Without Java: what needs it would say so."""
     store = written_store(tmp_path, {"a": []})
@@ -202,11 +173,9 @@ def test_paths_of_all_pipelines_are_looked_at_first(
     paths = {name: str(tmp_path / name) for name in ("none", "file", "archive")}
     (tmp_path / "file").write_text("")
     (tmp_path / "archive" / "run=000001").mkdir(parents=True)
-    program = Path(sys.executable).with_name("journalfs")
-    call = [str(program), "pipeline", *(word.format(store=store, **paths) for word in words)]
-    done = subprocess.run(
-        call, env={"PATH": f"{program.parent}:{HERE}"}, capture_output=True, text=True, check=False
-    )
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", WITHOUT_JAVA["PATH"])
+    done = journalfs("pipeline", *(word.format(store=store, **paths) for word in words.split()))
     assert done.returncode == code, done.stderr
     assert text.format(store=store) in done.stderr.replace("file://", "")
     assert [path.name for path in (tmp_path / "archive").iterdir()] == ["run=000001"]
@@ -217,21 +186,12 @@ def test_paths_are_looked_at_before_spark_starts(tmp_path: Path) -> None:
     """Without Java: what needs it would say so."""
     store = written_store(tmp_path, {"a": []})
     (tmp_path / "file").write_text("")
-    bare = {"PATH": f"{Path(sys.executable).parent}:{HERE}"}
-    for call, code, text in (
-        (
-            command(tmp_path / "nothing", tmp_path / "archive"),
-            NotAStore.exit_code,
-            "there is no such directory",
-        ),
-        (
-            command(store, tmp_path / "file" / "archive"),
-            SystemFailure.exit_code,
-            "file: cannot write results",
-        ),
+    for call, kind, text in (
+        (command(tmp_path / "nothing", tmp_path / "archive"), NotAStore, "there is no such directory"),
+        (command(store, tmp_path / "file" / "archive"), SystemFailure, "file: cannot write results"),
     ):
-        done = subprocess.run(call, env=bare, capture_output=True, text=True, check=False)
-        assert done.returncode == code, done.stderr
+        done = ran(call, WITHOUT_JAVA)
+        assert done.returncode == kind.exit_code, done.stderr
         assert text in done.stderr
         assert len(done.stderr.splitlines()) == 1
 
@@ -243,10 +203,7 @@ def test_whoever_reads_a_damaged_store_is_told(tmp_path: Path) -> None:
     (journal,) = (store / "journal").glob("activemq-data-1.amq")
     with journal.open("r+b") as file:
         file.write(b"\xff" * 16)
-    bare = {"PATH": f"{Path(sys.executable).parent}:{HERE}"}
-    done = subprocess.run(
-        command(store, tmp_path / "archive"), env=bare, capture_output=True, text=True, check=False
-    )
+    done = ran(command(store, tmp_path / "archive"), WITHOUT_JAVA)
     said, failed = done.stderr.splitlines()
     assert said.startswith(f"journalfs: {store}: damage in 1 place, so messages may be missing")
     assert "needs a Java runtime" in failed

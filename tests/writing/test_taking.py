@@ -441,12 +441,16 @@ def test_a_signal_ends_the_wait_at_once(address: Address, name: str, number: sig
         assert time.monotonic() - begun < 30
 
 
+def with_two(mount: MountedStore) -> MountedStore:
+    """In a queue of its own."""
+    (mount.path / "a/q").mkdir(parents=True)
+    publish(mount.queue("a", "q"), "one", "two")
+    return mount
+
+
 @pytest.mark.rule("S-124")
 def test_the_end_of_the_mount_gives_back_without_counting(remount: Remount) -> None:
-    mount = remount()
-    (mount.path / "a").mkdir()
-    (mount.path / "a" / "q").mkdir()
-    publish(mount.queue("a", "q"), "one", "two")
+    mount = with_two(remount())
     with running("bash", "-c", 'read -r line < "$0"; exec 3< "$0"; read -r line <&3; echo; sleep 99',
                  take(mount.queue("a", "q")), cwd=mount.path.parent) as process:  # fmt: skip
         assert process.stdout is not None
@@ -462,10 +466,7 @@ def test_the_end_of_the_mount_gives_back_without_counting(remount: Remount) -> N
 @pytest.mark.rule("S-120", "S-124")
 def test_what_was_closed_is_acknowledged_at_the_end_of_the_mount(remount: Remount) -> None:
     """Nothing more is to be waited for: the mount ends while who read goes on living."""
-    mount = remount()
-    (mount.path / "a").mkdir()
-    (mount.path / "a" / "q").mkdir()
-    publish(mount.queue("a", "q"), "one", "two")
+    mount = with_two(remount())
     daemon = mount.process_id()
     with take(mount.queue("a", "q")).open() as lines:
         assert "one" in lines.readline()
@@ -476,10 +477,7 @@ def test_what_was_closed_is_acknowledged_at_the_end_of_the_mount(remount: Remoun
 
 @pytest.mark.rule("S-124")
 def test_a_mount_that_is_killed_gives_back(remount: Remount) -> None:
-    mount = remount()
-    (mount.path / "a").mkdir()
-    (mount.path / "a" / "q").mkdir()
-    publish(mount.queue("a", "q"), "one", "two")
+    mount = with_two(remount())
     with running("bash", "-c", 'exec 3< "$0"; read -r line <&3; read -r line <&3; echo; sleep 99',
                  take(mount.queue("a", "q")), cwd=mount.path.parent) as process:  # fmt: skip
         assert process.stdout is not None
@@ -493,8 +491,7 @@ def test_a_mount_that_is_killed_gives_back(remount: Remount) -> None:
 @pytest.mark.rule("S-88", "S-117")
 def test_not_where_nothing_is_taken_away(remount: Remount) -> None:
     mount = remount("browse")
-    (mount.path / "a").mkdir()
-    (mount.path / "a" / "q").mkdir()
+    (mount.path / "a/q").mkdir(parents=True)
     assert errno_of(take(mount.queue("a", "q")).open) == errno.EPERM
     with (mount.queue("a", "q").path / ".follow").open():
         pass
