@@ -25,8 +25,11 @@ FILES, SQLITE, POSTGRESQL, MEMORY = KINDS = ("files", "sqlite", "postgresql", "m
 _ELSEWHERE = (SQLITE, POSTGRESQL, MEMORY)
 QUICK = {
     SQLITE: (
-        "tests/writing/test_removing.py",
-        "tests/writing/test_consuming_tools.py::test_each_message_is_worked_on_once",
+        "tests/writing/test_removing.py::test_removing_",
+        "tests/writing/test_removing.py::test_moving_",
+        "tests/writing/test_removing.py::test_making_",
+        "tests/writing/test_removing.py::test_all_of_it_is_there_after_a_remount",
+        "tests/writing/test_consuming_tools.py::test_each_message_is_worked_on_once[sqlite-command0",
         "tests/writing/test_consuming_tools.py::test_a_reader_that_is_killed",
         "tests/model/test_reopening.py::test_a_kind_becomes_another[sqlite-before7-",
     ),

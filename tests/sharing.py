@@ -13,6 +13,8 @@ SLOWEST = ("spark", "broker", "mount")
 """Markers of what waits for other processes, the longest first."""
 SESSION = "spark: SparkSession"
 """A test that asks for the session of all tests says so."""
+SOURCES = "python_sources"
+"""Of the project, which are parsed once by whoever looks at them."""
 
 
 def slowest_first(items: list[pytest.Item]) -> None:
@@ -25,8 +27,8 @@ def slowest_first(items: list[pytest.Item]) -> None:
 
 
 class Sharing(LoadFileScheduling):  # type: ignore[misc]
-    """All that needs a session of Spark is done by one worker: a second one would take long to get going, and
-    keep the processors busy that others wait for.
+    """All that needs a session of Spark is done by one worker, and so is all that looks at the sources: a
+    second one would take long to get going, and keep the processors busy that others wait for.
     """
 
     def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
@@ -41,4 +43,5 @@ class Sharing(LoadFileScheduling):  # type: ignore[misc]
 @cache
 def shared_with(file: Path) -> str:
     """What tests of a file are done together with: those of all files with the same answer."""
-    return SESSION if SESSION in file.read_text() else str(file)
+    text = file.read_text()
+    return next((one for one in (SESSION, SOURCES) if one in text), str(file))

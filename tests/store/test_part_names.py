@@ -20,6 +20,7 @@ from journalfs.limits import PART_NUMBERS_TAKEN, TAIL_IDLE_MS
 from journalfs.live.index_file import index_path
 from journalfs.live.part_numbers import PartNumbers, numbers_path
 from journalfs.store.store import JournalStore
+from tests.kinds import first_is_quick
 from tests.store.conftest import QUEUE_A, QUEUE_B, START_MS, LittleStore
 
 Name = tuple[str, str]
@@ -221,13 +222,14 @@ trio.run(show)
 
 
 @pytest.mark.rule("S-10")
-def test_names_over_many_killed_processes(little_store: LittleStore) -> None:
+@pytest.mark.parametrize("processes", first_is_quick(8, 20))
+def test_names_over_many_killed_processes(little_store: LittleStore, processes: int) -> None:
     """The same with real processes and SIGKILL, while messages come and go."""
     seen = Seen()
     dice = random.Random(3)
     live: list[int] = []
     names: dict[bytes, Name] = {}
-    for number in range(20):
+    for number in range(processes):
         with subprocess.Popen(
             [sys.executable, "-c", SHOW, str(little_store.root)], stdout=subprocess.PIPE, text=True
         ) as process:
@@ -250,7 +252,7 @@ def test_names_over_many_killed_processes(little_store: LittleStore) -> None:
                     gone = live.pop(dice.randrange(len(live)))
                     little_store.journal.acknowledge(gone, QUEUE_A, tx_id=100_000 + gone)
             os.kill(process.pid, signal.SIGKILL)
-    assert len(seen.content) > 20
+    assert len(seen.content) > processes
     assert Path(index_path(little_store.root)).exists()
 
 
