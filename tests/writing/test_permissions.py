@@ -142,13 +142,13 @@ def test_nobody_gets_round_what_was_said(shared: Callable[..., MountedStore], op
     removed = root / ".journalfs/removed"
     assert mode_of(removed) == (0o700, 0, TEAM)
     assert mode_of(removed / ".undo")[0] == 0o600
-    assert may(ANNE, "cat a/q/.all.jsonl .journalfs/records/files/*", root)
+    assert may(ANNE, "cat a/q/.all.jsonl .journalfs/journal/*", root)
     assert not may(ANNE, "cat .journalfs/removed/a/q/.all.jsonl", root)
     (root / "a/q").chmod(0o700)
     until(lambda: mode_of(root / ".journalfs")[0] == 0o700, "nobody else looks in")
     for command in (
         "cat a/q/.all.jsonl",
-        "cat .journalfs/records/files/*",
+        "cat .journalfs/journal/*",
         "ls .journalfs",
         "ls .journalfs/snapshots",
     ):
