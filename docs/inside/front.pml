@@ -1,7 +1,8 @@
 /* The native request path, for SPIN: who reads a request, who has the end of the journal, and what is answered when.
  *
  * Three clients ask, two threads read the device, and a disk writes until it fails. `front-model.md` says what is proved,
- * and which function a step stands for. Each -DWITHOUT_... takes one rule away, and SPIN finds what breaks then.
+ * and which function a step stands for. Each -DWITHOUT_... takes one rule away, and SPIN finds what breaks then. With
+ * -DDEFERS Python flushes what C staged, as for databases.
  */
 mtype = { WRITE, PART, CLOSE, LOOK };
 
@@ -33,6 +34,9 @@ bool lent = false, held = true; /* the end of the journal is lent while it is no
 bool tail_failed = false;   /* `tail.error` */
 byte staged = 0;            /* lines in C, whose writers wait */
 byte published = 0;         /* lines of C that Python does not know of */
+byte seen = 0;              /* those of `staged` that are left to Python to flush, */
+byte deferred = 0;          /* those that it knows of, */
+byte settling = 0;          /* and those that it flushes */
 
 byte shown = 0;             /* lines that Python answers with */
 byte unfinished = 0;
@@ -102,13 +106,22 @@ inline answer_writers(lines, well) {
 #define ENDED tail_failed
 #endif
 
+#ifdef DEFERS
+#define IN_PYTHON true
+#else
+#define IN_PYTHON false
+#endif
+#define NEWS (staged & ~seen)
+#define SETTLES (deferred && !flushing)
+
 #define MAY_PUBLISH(file) (!held && lent && !ENDED && !OVERTAKES(file) && !CLOSING)
 
 /* All that wait get the same answer, once it is known. */
 inline settle(failed) {
     atomic { FREE -> device_locked = true };
     if
-    :: staged ->
+    :: IN_PYTHON -> atomic { seen = staged; device_locked = false }
+    :: !IN_PYTHON && staged ->
 #ifdef WITHOUT_SYNC
         answer_writers(staged, true);
 #endif
@@ -127,7 +140,7 @@ inline settle(failed) {
 #endif
             staged = 0; failed = false; device_locked = false
         }
-    :: else -> device_locked = false
+    :: !IN_PYTHON && !staged -> device_locked = false
     fi
 }
 
@@ -172,22 +185,25 @@ inline read_one() {
 
 /* The thread that reads while Python is away. */
 active proctype spare() {
-    bool queued, failed; mtype kind; byte client, file, lines, found, at;
+    bool queued, failed, tells; mtype kind; byte client, file, lines, found, at;
 end:
     do
     :: away && nempty(device) ->
         read_one();
         if
-        :: staged -> settle(failed)
+        :: NEWS -> settle(failed); tells = IN_PYTHON
         :: else -> skip
         fi;
-#ifndef WITHOUT_BELL
         if
+#ifndef WITHOUT_BELL
         :: queued && !away -> rung = true
+#endif
+#ifndef WITHOUT_NEWS
+        :: tells && !away -> rung = true
+#endif
         :: else -> skip
         fi;
-#endif
-        queued = false
+        queued = false; tells = false
     od
 }
 
@@ -218,9 +234,14 @@ inline finish(failed) {
     atomic { FREE ->
         broken = broken || failed;
         shown = shown | (failed -> 0 : flushed);
-        answer_writers(flushed_for, !failed);
         releases = releases - ((flushed & ~flushed_for) -> 1 : 0);
-        flushed = 0; flushed_for = 0; failed = false
+#ifdef WITHOUT_COUNT
+        settling = staged;
+#endif
+        answer_writers(flushed_for | settling, !failed);
+        row_fresh = row_fresh && !settling;
+        staged = staged & ~settling; seen = seen & ~settling;
+        flushed = 0; flushed_for = 0; settling = 0; failed = false
     }
 }
 
@@ -229,13 +250,15 @@ inline commit(failed) {
     atomic {
         if
         :: broken && FREE ->
-            answer_writers(py_waiting, false);
+            answer_writers(py_waiting | deferred, false);
+            staged = staged & ~deferred; seen = seen & ~deferred;
             releases = releases - ((py_staged & ~py_waiting) -> 1 : 0)
-        :: !broken && !flushing && py_staged -> flushed = py_staged; flushed_for = py_waiting
-        :: !broken && (flushing || !py_staged) -> skip
+        :: !broken && !flushing && (py_staged || deferred) ->
+            flushed = py_staged | deferred; flushed_for = py_waiting | deferred; settling = deferred
+        :: !broken && (flushing || !(py_staged || deferred)) -> skip
         fi;
         if
-        :: broken || !flushing -> py_staged = 0; py_waiting = 0
+        :: broken || !flushing -> py_staged = 0; py_waiting = 0; deferred = 0
         :: else -> skip
         fi
     };
@@ -314,20 +337,24 @@ inline wait() {
                 staged = staged | lines
             :: FREE && (!queue?[WRITE, _, _, _] || held || !lent || ENDED || CLOSING) -> skip
             fi;
-            waits = !staged && empty(queue)
+            waits = !NEWS && empty(queue)
         };
         if
-        :: !waits && staged -> skip
-        :: !waits && !staged -> break
+        :: !waits && NEWS -> skip
+        :: !waits && !NEWS -> break
         :: waits ->
 end_waits:  if
             :: nempty(device) -> read_one()
-            :: rung -> rung = false
-            :: flush_done || RESUMES -> break
+            :: rung -> rung = false;
+                if
+                :: empty(queue) -> break
+                :: nempty(queue) -> skip
+                fi
+            :: flush_done || RESUMES || SETTLES -> break
             fi
         fi;
         if
-        :: staged ->
+        :: NEWS ->
             do
             :: nempty(device) -> read_one()
             :: break
@@ -335,7 +362,7 @@ end_waits:  if
             settle(failed);
             if
             :: break /* somebody waits to hear of it */
-            :: skip
+            :: !IN_PYTHON || flushing -> skip
             fi
         :: else -> skip
         fi
@@ -349,7 +376,7 @@ active proctype python() {
 #ifdef WITHOUT_IDLE
         lent = !broken;
 #else
-        lent = !broken && !flushing && !py_staged;
+        lent = !broken && (IN_PYTHON || (!flushing && !py_staged));
 #endif
         away = false };
         atomic { FREE -> held = false };
@@ -357,7 +384,7 @@ active proctype python() {
         away = true;
 #ifndef WITHOUT_HOLD
         settle(failed);
-        atomic { FREE && !staged -> held = true };
+        atomic { FREE && (IN_PYTHON || !staged) -> held = true };
 #endif
         /* What C published comes first. */
         atomic {
@@ -368,16 +395,18 @@ active proctype python() {
 #ifndef WITHOUT_BROKEN
             broken = broken || tail_failed;
 #endif
-            published = 0
+            published = 0;
+            deferred = (IN_PYTHON -> staged & ~settling : 0)
         };
         if
         :: nempty(queue) -> handle()
+        :: SETTLES -> revoke(); commit(failed)
         :: flush_done ->
             atomic { revoke(); failed = flush_failed; flush_failed = false; flush_done = false; flushing = false };
             finish(failed);
             commit(failed)
         :: RESUMES -> resume()
-        :: empty(queue) && !flush_done && !RESUMES -> skip
+        :: empty(queue) && !flush_done && !RESUMES && !SETTLES -> skip
         fi
     od
 }

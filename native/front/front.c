@@ -504,7 +504,10 @@ static int wait_here(int trio_fd, int64_t timeout_ns, int burst) {
         }
         if (found && all[1].revents) return JFS_FRONT_TRIO;
         eventfd_t rung;
-        if (found && all[2].revents) eventfd_read(reader.event, &rung); /* it is queued */
+        if (found && all[2].revents) { /* it is queued, or Python is to hear of what was published */
+            eventfd_read(reader.event, &rung);
+            if (publish_queued() || !is_queued()) return JFS_FRONT_TRIO;
+        }
         now = front_now_ns();
         /* Also while requests keep coming that are answered here. */
         if (now >= deadline) return is_queued() ? JFS_FRONT_REQUEST : JFS_FRONT_TIME;
@@ -545,9 +548,10 @@ static int64_t read_while_away(int64_t rested_ns) {
         if (poll(&one, 1, 1) != 1 || !(one.revents & POLLIN)) break;
         const int done = read_one();
         if (done == READ_OVER || done == READ_NOTHING) break;
-        front_publish_waiting(read_more);
+        const int tells = front_publish_waiting(read_more);
         any += done != READ_NOTHING;
-        if (done == READ_QUEUED && !atomic_load(&reader.away_since)) eventfd_write(reader.event, 1);
+        /* Python waits since, and looked before any of it was read, also of what was gathered. */
+        if ((tells || is_queued()) && !atomic_load(&reader.away_since)) eventfd_write(reader.event, 1);
     }
     pthread_mutex_lock(&front.device);
     front.counts.by_spare += (uint64_t)any;

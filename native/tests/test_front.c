@@ -605,6 +605,37 @@ static void makes_cold(uint32_t flags, uint64_t *reason) {
     CHECK(!is_hot(asks_create("in.txt", flags)) && *reason == before + 1);
 }
 
+static int stage_as_python_comes(void *tail, void *way, const uint8_t *lines, uint64_t length) {
+    atomic_store(&reader.away_since, 0);
+    return fake_stage(tail, way, lines, length);
+}
+
+/* Whoever else reads while Python begins to wait wakes it for what was gathered, and for what is its own to flush. */
+static void test_python_is_woken_for_what_was_read_as_it_came(void) {
+    for (int defers = 0; defers < 2; defers++) {
+        uint8_t request[512];
+        eventfd_t rung;
+        jfs_front_file file = {.handle = 70, .way = &make_way, .appends = 1};
+        struct pollfd rings = {reader.event, POLLIN, 0};
+        lend_as((jfs_front_lent){.stage = stage_as_python_comes, .flush = fake_flush, .full = 5, .unfit = 3, .tail = &make_way,
+                                 .defers = defers, .tells = defers, .staged = staged_seen});
+        jfs_front_publishes(&file);
+        const uint64_t unique = write_line(70);
+        const struct fuse_getattr_in nothing = {0};
+        if (!defers) ask(FUSE_RENAME, NODE, &nothing, sizeof nothing);
+        atomic_store(&reader.away_since, 1);
+        wake_reader();
+        CHECK(poll(&rings, 1, 20000) == 1);
+        if (defers) jfs_front_settle(1, 0);
+        CHECK(answer_of(unique)->error == 0);
+        CHECK(jfs_front_wait(-1, 0, 0) == (defers ? JFS_FRONT_TRIO : JFS_FRONT_REQUEST));
+        atomic_store(&reader.away_since, 0);
+        jfs_front_hold();
+        if (!defers) CHECK(read_for_libfuse(front.fd, request, sizeof request, NULL) > 0 && eventfd_read(reader.event, &rung) == 0);
+        jfs_front_unpublishes(&file);
+    }
+}
+
 static void lend_to_make(void) {
     lend_as((jfs_front_lent){.held = 1, .stage = fake_stage, .flush = fake_flush, .full = 5, .unfit = 3, .tail = &make_way});
 }
@@ -741,6 +772,7 @@ int main(void) {
     test_lines_are_durable_when_their_writes_are_answered();
     drain();
     test_files_are_made_written_and_closed();
+    test_python_is_woken_for_what_was_read_as_it_came();
     test_files_that_python_takes_over();
     test_files_that_python_has_to_make();
     test_requests_of_any_shape_are_handed_on_or_answered();
