@@ -63,8 +63,8 @@ _VALUED: Final = {
     "file_mode": "permission bits of files, octal; 0644 (0444 read only) unless told",
     "dir_mode": "permission bits of directories, octal; 0755 (0555 read only) unless told",
     "loop": "request loop; fast unless told",
-    "front": "whether C reads requests before Python does: off unless told, forward hands all of them on, on "
-    "answers what was asked before and has not changed",
+    "front": "whether C reads requests before Python does, and answers what it can: on unless told; forward "
+    "hands all of them on",
     "config": "the broker's configuration, where the store does not lead to it",
     "fsname": "what df and mount show as the source; the path of the store unless told",
     "format": "kind of the store, if not recognised; an older one is then written to",
@@ -89,7 +89,7 @@ _WORDS: Final = {
 
 def front_unless_told() -> NativeFront:
     """As the environment says. Raises `WrongCall`."""
-    word = os.environ.get(FRONT_VARIABLE) or "off"
+    word = os.environ.get(FRONT_VARIABLE) or "on"
     if word not in get_args(NativeFront):
         raise WrongCall(f"{FRONT_VARIABLE}={word}: give off, forward or on")
     return cast(NativeFront, word)

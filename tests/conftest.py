@@ -42,7 +42,7 @@ def _is_no_command() -> Iterator[None]:
 
 
 FRONTS = {
-    "off": {},
+    "off": {"JOURNALFS_FRONT": "off"},
     "forward": {"JOURNALFS_FRONT": "forward"},
     "on": {"JOURNALFS_FRONT": "on"},
     "chaos": {"JOURNALFS_FRONT": "on", "JOURNALFS_FRONT_CHAOS": "5"},
@@ -59,7 +59,7 @@ def front_as_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--front", choices=FRONTS, default="off", help="who answers the requests of mounts")
+    parser.addoption("--front", choices=FRONTS, default="on", help="who answers the requests of mounts")
     parser.addoption("--kind", choices=(SQLITE, POSTGRESQL), help="of stores: see tests/kinds.py")
     parser.addoption("--commands", choices=("fork", "exec"), default="fork", help="see tests/forking.py")
 

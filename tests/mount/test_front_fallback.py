@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.mount.conftest import ROOT, end, started_after
-from tests.mounting import JOURNALFS, journalfs
+from tests.mounting import JOURNALFS, MountedStore, journalfs
 from tests.spark.test_mount_cluster import AS_NOBODY, NOBODY, needs_root
 
 pytestmark = [pytest.mark.mount, pytest.mark.usefixtures("front_as_told")]
@@ -118,6 +118,7 @@ def test_the_environment_says_one_of_three_words(
     done = journalfs("mount", store, place)
     assert (done.returncode == 0) is works
     if works:
+        assert MountedStore(place).control("mount.json").get("front", "off") == (said or "on")
         assert journalfs("umount", place).returncode == 0
     else:
         assert done.stderr == f"journalfs: JOURNALFS_FRONT={said}: give off, forward or on\n"
