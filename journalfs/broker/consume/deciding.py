@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from journalfs.broker.consume.delivering import Deliveries
 from journalfs.broker.limits.admission import Admission
-from journalfs.broker.pages.paged import Paged
+from journalfs.broker.pages.page_cleanup import PageCleanup
 from journalfs.change.duplicates import Remembered, duplicate_of
 from journalfs.change.store_parts import StoreParts
 from journalfs.engine.state_types import Operation
@@ -35,7 +35,7 @@ from journalfs.views.transactions import (
 class Deciding:
     parts: StoreParts
     deliveries: Deliveries
-    paged: Paged
+    paged: PageCleanup
     admission: Admission
 
     async def decide(self, name: str, *, committed: bool) -> None:

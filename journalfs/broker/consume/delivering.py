@@ -319,7 +319,7 @@ class Consumer:
 
     def put_back(self, delivery: Delivery) -> None:
         if delivery.chosen is not None:
-            self.queue.let_go(delivery.chosen, quietly=True)
+            self.queue.handing.let_go(delivery.chosen, quietly=True)
         self.assigned.appendleft(delivery.place)
 
     def take(self) -> Delivery | None:
@@ -410,7 +410,15 @@ class Deliveries:
 
     async def purge(self, queue: StoreQueue) -> None:
         """Remove all messages of a queue that nobody consumes."""
-        await QueueDelivery(queue, self).purge()
+        removing, content = self.parts.removing, queue.content
+        chosen = removing.choose(content, content.live())
+        if len(chosen):
+            self.parts.core.tally[content.queue_id, Why.KILLED.counter] += len(chosen)
+            try:
+                await self.leaving.consume(chosen)
+            finally:
+                removing.let_go(chosen)
+            await self.leaving.clear(chosen)
 
     def hold(self, chosen: Chosen) -> None:
         """Somebody has what was chosen, and nobody else gets it."""
@@ -532,17 +540,11 @@ class QueueDelivery:
             return
         self._dispatching, self._dispatch_ms = False, -1
         if self.content.model.binding.purge_on_no_consumers and not self.content.gone:
-            await self.purge()
+            await self.handing.purge(self.queue)
 
     def _forget_groups_of(self, consumer: Consumer) -> None:
         for group in [group for group, owner in self.groups.items() if owner is consumer]:
             del self.groups[group]
-
-    async def purge(self) -> None:
-        chosen = self.handing.parts.removing.choose(self.content, self.content.live())
-        if len(chosen):
-            self.core.tally[self.content.queue_id, Why.KILLED.counter] += len(chosen)
-            await self._leave(chosen)
 
     # ---- who gets what ----
 
@@ -633,15 +635,9 @@ class QueueDelivery:
             del self.groups[group]
         return True
 
-    def let_go(self, chosen: Chosen, *, quietly: bool = False) -> None:
-        """It is with nobody now. `quietly`: and nobody else need look for it."""
-        self.handing.let_go(chosen, quietly=quietly)
-        for supply in () if quietly else self.supplies.values():
-            supply.forget()
-
     async def returned(self, chosen: Chosen, due_ms: int = 0) -> None:
         """It is in the queue again, from `due_ms` on, unless that has no place for it any more."""
-        self.let_go(chosen)
+        self.handing.let_go(chosen)
         await unbroken(lambda: self.handing.leaving.returned(chosen, due_ms))
 
     def _end_delays(self) -> None:
@@ -660,16 +656,9 @@ class QueueDelivery:
         except BaseException:
             await self.returned(chosen)
             raise
-        self.let_go(chosen, quietly=self._dispatching)
+        self.handing.let_go(chosen, quietly=self._dispatching)
         self.core.in_delivery.forget(chosen.queue, delivery.message_id)
         delivery.line.close()
-        await self.handing.leaving.clear(chosen)
-
-    async def _leave(self, chosen: Chosen) -> None:
-        try:
-            await self.handing.leaving.consume(chosen)
-        finally:
-            self.handing.parts.removing.let_go(chosen)
         await self.handing.leaving.clear(chosen)
 
     async def counted_before(self, delivery: Delivery) -> Delivery:
@@ -690,7 +679,7 @@ class QueueDelivery:
         content, place = self.content, delivery.place
         address = content.model.address
         if content.model.binding.internal:
-            self.let_go(chosen)
+            self.handing.let_go(chosen)
             return
         count, due_ms = delivery.count + 1, 0
         try:

@@ -13,7 +13,7 @@ from journalfs.bindings.model import Queue
 from journalfs.broker.consume.copies import BroughtBack, Copies, run_of
 from journalfs.broker.consume.removals import Back, Noted, Noting, always
 from journalfs.broker.limits.admission import Action, Admission
-from journalfs.broker.pages.paged import Paged
+from journalfs.broker.pages.page_cleanup import PageCleanup
 from journalfs.change.change import Change, pieces
 from journalfs.change.paging import InPages
 from journalfs.change.removing import Chosen
@@ -51,7 +51,7 @@ def chosen_runs(queue: StoreQueue, wanted: Sequence[MessageId]) -> list[Run]:
 class Leaving:
     """Cancelled before all of a change is staged, nothing happened; from then on it is done to its end."""
 
-    def __init__(self, parts: StoreParts, admission: Admission, paged: Paged) -> None:
+    def __init__(self, parts: StoreParts, admission: Admission, paged: PageCleanup) -> None:
         self.parts = parts
         self._admission = admission
         self._removing = parts.removing

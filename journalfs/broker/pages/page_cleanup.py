@@ -20,9 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from journalfs.bodies.writing import BodyStore
-from journalfs.change.journals import Journals
-from journalfs.change.paging import Paging
+from journalfs.change.store_parts import StoreParts
 from journalfs.damage import name_of
 from journalfs.engine.waiting import Slices, Turn, checkpoint, offload
 from journalfs.errors import JournalfsError, RecordRefused, SystemFailure
@@ -31,10 +29,12 @@ from journalfs.format.page_folder import INVALID_SUFFIX
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
 from journalfs.live.content import QueueContent
-from journalfs.live.core import Core
 from journalfs.pages.address import PagedAddress, PageSummary
 from journalfs.pages.cursors import PageOfQueue
 from journalfs.records.files.upkept import Position
+
+INTERVAL_NS: Final = 60 * 1_000_000_000
+"""From one note of the messages in pages to the next, while a store is at work."""
 
 DELETED_TOGETHER: Final = 64
 """Pages of which the files are removed before the folder is listed again, or `DELETED_SHARE` of all."""
@@ -47,25 +47,98 @@ which takes as long as it has pages.
 class PageCleanup:
     """Use from one event loop."""
 
-    def __init__(
-        self,
-        core: Core,
-        journals: Journals,
-        paging: Paging,
-        bodies: BodyStore,
-    ) -> None:
-        self.core = core
-        self.journals = journals
-        self.paging = paging
-        self.bodies = bodies
+    def __init__(self, parts: StoreParts) -> None:
+        self.core = parts.core
+        self.journals = parts.journals
+        self.paging = parts.paging
+        self.bodies = parts.bodies
         self._to_check: dict[str, set[PageNumber]] = {}
         self._stale_too = False
         """Records about what is not there any more are to be looked for."""
         self._finished_before = 0
         """How many pages were finished and not deleted in the last look."""
+        self._counted_ns = 0
+        """When the messages in pages were noted the last time."""
         self.turn = Turn()
         """While somebody has it no page is deleted."""
         self.paging.left_behind = self.check
+
+    def start(self) -> None:
+        """Once journal and pages were read: brokers, and crashes, leave all kinds of things behind."""
+        self.paging.start()
+        for address in self.core.pages:
+            self.check_address(address)
+        self._stale_too = True
+
+    async def consumed(self, address: str, pages: Iterable[int]) -> None:
+        """Messages of these pages were acknowledged: clean up behind them, as far as it goes."""
+        for page in set(pages):
+            self.check(address, PageNumber(page))
+        if self.due:
+            await self._tidy_what_can_be()
+
+    async def _tidy_what_can_be(self, *, at_once: bool = False) -> None:
+        """What cannot be done now is done later, and takes nothing from what was done."""
+        try:
+            await self.tidy(at_once=at_once)
+        except JournalfsError as error:
+            self.core.events.add("page-cleanup-postponed", str(error))
+
+    async def look(self) -> None:
+        """What is done now and then: once no more pages are finished, those that are wait no longer."""
+        finished = sum(len(paged.finished) for paged in self.core.pages.values())
+        at_rest, self._finished_before = finished == self._finished_before, finished
+        if self.due or (finished and at_rest):
+            await self._tidy_what_can_be(at_once=at_rest)
+        now_ns = self.core.clock.monotonic_ns()
+        if self.journals.failure is None and now_ns - self._counted_ns >= INTERVAL_NS:
+            self._counted_ns = now_ns
+            self._note_counts()
+
+    async def queue_deleted(self, address: str, queue: QueueId) -> None:
+        """Of a queue that is not bound any more nothing is kept about pages."""
+        self.forget_queue(queue)
+        self.check_address(address)
+        await self._tidy_what_can_be()
+
+    def close(self) -> None:
+        """Before the journals are closed. Raises WriteFailed."""
+        self.paging.close()
+        if self.journals.failure is None:
+            self.journals.messages.drain()
+            self.paging.current()
+            self._note_counts()
+
+    # ---- how many messages each queue has in pages, in the journal for the next broker ----
+    #
+    # Brokers count anew when they start; until that is done they show what these records say. So they are
+    # brought up to date as brokers do it: now and then, and when the store is closed.
+
+    def _note_counts(self) -> None:
+        """Stage a transaction with what changed since the last one. Nobody waits for it."""
+        known: dict[int, list[tuple[int, int]]] = {}
+        for record in self.core.loader.state.side(MessageType.PAGE_COUNTER_VALUE):
+            known.setdefault(record.a, []).append((record.record_id, record.b))
+        bodies: list[bytes] = []
+        gone: list[int] = []
+        for address, paged in self.core.pages.items():
+            for queue in self._queues(address):
+                messages = message_bytes = 0
+                for page in paged.numbers():
+                    live = paged.count(page, queue)
+                    if live:
+                        messages += live
+                        size_bytes = paged.files[page].stamp.size_bytes
+                        message_bytes += size_bytes * live // paged.summary(page).records
+                records = known.get(int(queue), [])
+                if [value for _, value in records] == ([messages] if messages else []):
+                    continue
+                gone += [record_id for record_id, _ in records]
+                if messages:
+                    bodies.append(record_bodies.page_counter(queue, messages, message_bytes))
+        self._replace(gone, MessageType.PAGE_COUNTER_VALUE, bodies)
+
+    # ---- cleaning up ----
 
     @property
     def due(self) -> bool:
@@ -75,23 +148,10 @@ class PageCleanup:
         """Something of the page was consumed, or it is not appended to any more."""
         self._to_check.setdefault(address, set()).add(page)
 
-    def check_all(self) -> None:
-        """After opening: brokers, and crashes, leave all kinds of things behind."""
-        for address in self.core.pages:
-            self.check_address(address)
-        self._stale_too = True
-
     def check_address(self, address: str) -> None:
         paged = self.core.paged(address)
         if paged is not None:
             self._to_check.setdefault(address, set()).update(paged.files)
-
-    async def look(self) -> None:
-        """The same now and then: once no more pages are finished, those that are wait no longer."""
-        finished = sum(len(paged.finished) for paged in self.core.pages.values())
-        at_rest, self._finished_before = finished == self._finished_before, finished
-        if self.due or (finished and at_rest):
-            await self.tidy(at_once=at_rest)
 
     async def tidy(self, *, at_once: bool = False) -> None:
         """Do what is due. Raises JournalfsError; what is left is done the next time. Few pages are deleted

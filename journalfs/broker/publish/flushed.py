@@ -210,26 +210,12 @@ class Flushed:
 
     def set_aside(self, note: FlushNote, error: JournalfsError) -> None:
         """Keep what was flushed for its owner, and say where it is."""
-        try:
-            path = self._aside(note.file_name)
-            self.folder.set_aside(note, path)
-        except OSError as failure:
-            name = path_of(note.address, note.queue, note.file_name)
-            message = f"{name}: not published: {error}; it stays in {self.folder.path}: {failure}"
-            self._core.events.add("not-kept", message, level=logging.ERROR)
-        else:
-            self._say_kept(path_of(note.address, note.queue, note.file_name), error, path)
+        name = path_of(note.address, note.queue, note.file_name)
+        self._keep(name, f"not published: {error}", lambda path: self.folder.set_aside(note, path))
 
     def set_aside_spool(self, spool: Spool, name: str, error: JournalfsError) -> None:
         """The same of what nothing notes; `name` is the path of the file."""
-        try:
-            path = self._aside(name.rpartition("/")[2])
-            spool.keep(path)
-        except OSError as failure:
-            message = f"{name}: not published: {error}; it cannot be kept: {failure}"
-            self._core.events.add("not-kept", message, level=logging.ERROR)
-        else:
-            self._say_kept(name, error, path)
+        self._keep(name, f"not published: {error}", spool.keep)
 
     def set_aside_files(self, name: str, files: Sequence[Path]) -> None:
         """The same of files that went unpublished with a staged directory; `name` is its path."""
@@ -248,15 +234,22 @@ class Flushed:
             message = f"{name}: {len(kept)} files in it are not published; they are in {where}"
             self._core.events.add("kept", message, level=logging.WARNING)
 
+    def _keep(self, name: str, reason: str, move: Callable[[Path], None]) -> None:
+        try:
+            path = self._aside(name.rpartition("/")[2])
+            move(path)
+        except OSError as failure:
+            message = f"{name}: {reason}; it cannot be kept, and stays where it is: {failure}"
+            self._core.events.add("not-kept", message, level=logging.ERROR)
+        else:
+            message = f"{name}: {reason}; the content is in {path}"
+            self._core.events.add("kept", message, level=logging.ERROR)
+
     def stays(self, note: FlushNote, error: JournalfsError) -> None:
         """Nothing tells whether it is published: the journal does when it is read again."""
         name = path_of(note.address, note.queue, note.file_name)
         message = f"{name}: {error}; the next mount publishes it, if the disk has not got it"
         self._core.events.add("flushed", message, level=logging.ERROR)
-
-    def _say_kept(self, name: str, error: JournalfsError, path: Path) -> None:
-        message = f"{name}: not published: {error}; the content is in {path}"
-        self._core.events.add("kept", message, level=logging.ERROR)
 
     def _aside(self, file_name: str) -> Path:
         directory = self._own_directory(UNPUBLISHED)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from journalfs.bindings.model import Queue
 from journalfs.broker.consume.delivering import Deliveries
-from journalfs.broker.pages.paged import Paged
+from journalfs.broker.pages.page_cleanup import PageCleanup
 from journalfs.broker.queues.administering import Administering, address_named, queue_named
 from journalfs.change.store_parts import StoreParts
 from journalfs.errors import HeldByReaders, NotEmpty
@@ -25,7 +25,7 @@ class Deleting:
     parts: StoreParts
     administering: Administering
     deliveries: Deliveries
-    paged: Paged
+    paged: PageCleanup
     bound: Callable[[Position | None], Awaitable[None]]
 
     async def address(self, name: str) -> None:
@@ -39,7 +39,7 @@ class Deleting:
             raise NotEmpty(f"{name}: {stray} {what}")
         await self.bound(self.administering.delete_address(address))
         self.administering.deleted.add(address)
-        await self.paged.address_deleted(name)
+        await self.paged.forget_address(name)
         self.parts.uses.address_gone(name)
 
     async def queue(self, address: str, name: str) -> None:

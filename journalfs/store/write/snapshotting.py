@@ -27,7 +27,7 @@ import trio
 
 from journalfs import door
 from journalfs.bodies.writing import BodyStore
-from journalfs.broker.pages.paged import Paged
+from journalfs.broker.pages.page_cleanup import PageCleanup
 from journalfs.change.journals import Journals
 from journalfs.engine.links import copy_beginning, lengthen, rename, write_durably
 from journalfs.engine.waiting import Turn, offload, unbroken
@@ -97,7 +97,7 @@ class SnapshotMaking(Snapshots):
     """Use from one event loop."""
 
     def __init__(
-        self, core: Core, journals: Journals, paged: Paged, bodies: BodyStore, administered: trio.Lock
+        self, core: Core, journals: Journals, paged: PageCleanup, bodies: BodyStore, administered: trio.Lock
     ) -> None:
         super().__init__(core.layout)
         self._core = core
@@ -161,7 +161,7 @@ class SnapshotMaking(Snapshots):
     async def _nothing_goes(self) -> AsyncIterator[None]:
         """What there is now stays until the end of it."""
         messages, bindings = self._journals.messages, self._journals.bindings
-        async with self._administered, messages.upkeep.turn, bindings.upkeep.turn, self._paged.cleanup_turn:
+        async with self._administered, messages.upkeep.turn, bindings.upkeep.turn, self._paged.turn:
             await offload(self._bodies.removals.acquire)
             try:
                 yield

@@ -26,7 +26,7 @@ from journalfs.broker.consume.removals import Back
 from journalfs.broker.limits.address_limits import PageRoom
 from journalfs.broker.limits.admission import FOREVER, Admission
 from journalfs.broker.limits.disk_limits import DiskLimits
-from journalfs.broker.pages.paged import Paged
+from journalfs.broker.pages.page_cleanup import PageCleanup
 from journalfs.broker.publish.flushed import Flushed
 from journalfs.broker.publish.lending import Lending
 from journalfs.broker.publish.publisher import FilePublisher
@@ -103,7 +103,7 @@ class WritingStore(SelfReadingStore):
             core, journals, bodies, pages, self, min_large_bytes=min_large_bytes
         )
         self.removing = parts.removing
-        self.paged = Paged(core, journals, parts.paging, bodies)
+        self.paged = PageCleanup(parts)
         self.snapshotting: SnapshotMaking = self.closed_with_it(
             SnapshotMaking(core, journals, self.paged, bodies, parts.arrivals.administered)
         )

@@ -181,7 +181,7 @@ async def test_few_finished_pages_go_once_nobody_finishes_more(
         assert len(page_sizes(writable.root)) == 9, "a quarter of all"
         await store.acknowledge(A, ids[3 * PER_PAGE : 4 * PER_PAGE])
         assert len(page_sizes(writable.root)) == 9
-        assert store.paged.paging.page_count("work") == 8
+        assert store.parts.paging.page_count("work") == 8
         await store.paged.look()
         assert len(page_sizes(writable.root)) == 9, "one more was finished since the look before"
         await store.paged.look()

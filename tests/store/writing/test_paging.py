@@ -475,7 +475,7 @@ async def test_many_publications_to_one_page_are_not_remembered_one_by_one(pagin
     async with paging.open() as store:
         for number in range(3 * paging_module.HOLDS_MAX):
             await publish(store, "in.txt", b"%d\n" % number, "work.a")
-        pages = store.paged.paging
+        pages = store.parts.paging
         assert len(pages._holds["work"]) <= paging_module.HOLDS_MAX
         assert await store.acknowledge(("work", "work.a"), ids_of(store, "work.a")) == 301
         assert bodies_of(store, "work.b") == ["paged 2000"]
