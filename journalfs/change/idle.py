@@ -15,7 +15,9 @@ NEVER = -1
 
 
 @dataclass(slots=True)
-class QueueUse:
+class Use:
+    """Of a queue by consumers, or of an address by its queues."""
+
     since_ms: int
     """When it was made, or the store opened. Like all times here, in milliseconds since 1970."""
     consumers: int = 0
@@ -23,7 +25,7 @@ class QueueUse:
     opened: int = 0
     """There ever."""
     left_ms: int = NEVER
-    """When the last of those that went did."""
+    """When the last of those that went did, consumers or queues."""
     emptied: bool = False
     """Messages were consumed, removed, or expired."""
     swept: int = NEVER
@@ -31,51 +33,37 @@ class QueueUse:
 
 
 @dataclass(slots=True)
-class AddressUse:
-    since_ms: int
-    unbound_ms: int = NEVER
-    """When a queue of it was deleted."""
-    swept: bool = False
-    """The last scan found it unused."""
-
-
-@dataclass(slots=True)
 class Uses:
     core: Core
     opened_ms: int = field(init=False)
-    _queues: dict[QueueId, QueueUse] = field(default_factory=dict)
-    _addresses: dict[str, AddressUse] = field(default_factory=dict)
+    _uses: dict[QueueId | str, Use] = field(default_factory=dict)
+    """By queue, and by the name of an address."""
 
     def __post_init__(self) -> None:
         self.opened_ms = self.core.clock.now_ms()
 
-    def queue(self, queue_id: QueueId) -> QueueUse:
-        return self._queues.setdefault(queue_id, QueueUse(self.opened_ms))
-
-    def address(self, address: str) -> AddressUse:
-        return self._addresses.setdefault(address, AddressUse(self.opened_ms))
+    def of(self, what: QueueId | str) -> Use:
+        return self._uses.setdefault(what, Use(self.opened_ms))
 
     def queue_made(self, name: str) -> None:
         made = self.core.bindings.queue_named(name)
         if made is not None:
-            self._queues[made.queue_id] = QueueUse(self.core.clock.now_ms())
+            self.made(made.queue_id)
 
-    def address_made(self, address: str) -> None:
-        self._addresses[address] = AddressUse(self.core.clock.now_ms())
+    def made(self, what: QueueId | str) -> None:
+        self._uses[what] = Use(self.core.clock.now_ms())
 
     def consumer_came(self, queue_id: QueueId) -> None:
-        use = self.queue(queue_id)
+        use = self.of(queue_id)
         use.consumers += 1
         use.opened += 1
 
     def consumer_left(self, queue_id: QueueId) -> None:
-        use = self.queue(queue_id)
-        use.consumers -= 1
-        use.left_ms = self.core.clock.now_ms()
+        self.of(queue_id).consumers -= 1
+        self.left(queue_id)
 
-    def queue_gone(self, queue_id: QueueId, address: str) -> None:
-        self._queues.pop(queue_id, None)
-        self.address(address).unbound_ms = self.core.clock.now_ms()
+    def left(self, what: QueueId | str) -> None:
+        self.of(what).left_ms = self.core.clock.now_ms()
 
-    def address_gone(self, address: str) -> None:
-        self._addresses.pop(address, None)
+    def gone(self, what: QueueId | str) -> None:
+        self._uses.pop(what, None)

@@ -176,7 +176,7 @@ class Leaving:
 
     async def _clear(self, chosen: Chosen) -> None:
         if len(chosen):
-            self.parts.uses.queue(chosen.queue).emptied = True
+            self.parts.uses.of(chosen.queue).emptied = True
         if chosen.paged:
             address = chosen.content.model.address
             await self._paged.consumed(address, {one.number for one in chosen.paged})

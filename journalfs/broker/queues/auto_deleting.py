@@ -11,12 +11,13 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import partial
 
 from journalfs.bindings.model import Address, Queue
 from journalfs.broker.consume.expiring import every_period
 from journalfs.broker.queues.deleting import Deleting
 from journalfs.change.address_rules import AddressRules
-from journalfs.change.idle import NEVER, Uses
+from journalfs.change.idle import NEVER, Use, Uses
 from journalfs.engine.waiting import Slices
 from journalfs.errors import JournalfsError
 from journalfs.live.core import Core
@@ -56,34 +57,48 @@ class AutoDeleting:
 
     async def scan(self, *, first: bool = False) -> None:
         try:
-            awaited = self.awaited() if first else ()
-            await self._scan_queues(first, awaited)
-            await self._scan_addresses(first, awaited)
+            await self._scan(first, self.awaited() if first else ())
         except JournalfsError as error:
             self.core.events.add("not-deleted", f"unused queues stay until the next look: {error}")
 
-    # ---- queues ----
-
-    async def _scan_queues(self, first: bool, awaited: Sequence[str]) -> None:
-        slices = Slices()
-        for queue in list(self.core.bindings.queues.values()):
+    async def _scan(self, first: bool, awaited: Sequence[str]) -> None:
+        slices, state = Slices(), self.core.bindings
+        for queue in list(state.queues.values()):
             await slices.pause()
             if not queue.binding.auto_delete or queue.lost or queue.address in awaited:
                 continue
-            use = self.uses.queue(queue.queue_id)
-            if not self._is_unused(queue, first):
-                use.swept = NEVER
-            elif use.swept != use.opened and not (first and self._is_empty(queue)):
-                use.swept = use.opened
-            else:
-                await self._delete_queue(queue, first)
+            use, is_unused = self.uses.of(queue.queue_id), partial(self._is_unused, queue, first)
+            if self._is_over(use, is_unused(), lambda queue=queue: first and self._is_empty(queue)):  # type: ignore[misc]
+                async with self.change():
+                    if await self.deleting.unused_queue(queue, is_unused):
+                        self._tell(f"{queue.address}::{queue.name}", "auto-delete")
+        for address in list(state.addresses.values()):
+            await slices.pause()
+            if address.address_id is None or not address.binding.auto_created or address.name in awaited:
+                continue
+            if self._is_over(self.uses.of(address.name), self._is_unbound(address, first), lambda: first):
+                async with self.change():
+                    if self._is_unbound(address, first):
+                        await self.deleting.address(address.name)
+                        self._tell(address.name, "auto-delete-addresses")
+
+    @staticmethod
+    def _is_over(use: Use, unused: bool, at_once: Callable[[], bool]) -> bool:
+        """Whether the scan before found it unused, too, or it goes `at_once`."""
+        if not unused:
+            use.swept = NEVER
+            return False
+        if use.swept == use.opened or at_once():
+            return True
+        use.swept = use.opened
+        return False
 
     def _is_unused(self, queue: Queue, first: bool) -> bool:
         """Whether a scan would take the queue, as far as one look tells."""
         bound = self.core.bindings.queues.get(queue.queue_id)
         if bound is None or not bound.binding.auto_delete or bound.binding.internal:
             return False
-        use, binding = self.uses.queue(queue.queue_id), bound.binding
+        use, binding = self.uses.of(queue.queue_id), bound.binding
         if use.consumers:
             return False
         most = binding.auto_delete_message_count
@@ -104,27 +119,6 @@ class AutoDeleting:
         paged = self.core.paged(queue.address)
         return not self._count(queue) and not (paged is not None and paged.pages_now())
 
-    async def _delete_queue(self, queue: Queue, first: bool) -> None:
-        async with self.change():
-            if await self.deleting.unused_queue(queue, lambda: self._is_unused(queue, first)):
-                self._tell(f"{queue.address}::{queue.name}", "auto-delete")
-
-    # ---- addresses ----
-
-    async def _scan_addresses(self, first: bool, awaited: Sequence[str]) -> None:
-        slices = Slices()
-        for address in list(self.core.bindings.addresses.values()):
-            await slices.pause()
-            if address.address_id is None or not address.binding.auto_created or address.name in awaited:
-                continue
-            use = self.uses.address(address.name)
-            if not self._is_unbound(address, first):
-                use.swept = False
-            elif not (first or use.swept):
-                use.swept = True
-            else:
-                await self._delete_address(address, first)
-
     def _is_unbound(self, address: Address, first: bool) -> bool:
         state, name = self.core.bindings, address.name
         diverted = any(divert.address == name for divert in state.diverts.values())
@@ -134,18 +128,12 @@ class AutoDeleting:
             return False
         if first:
             return True
-        use = self.uses.address(name)
-        used, since_ms = use.unbound_ms != NEVER, use.unbound_ms
+        use = self.uses.of(name)
+        used, since_ms = use.left_ms != NEVER, use.left_ms
         if self.rules.value(name, "auto-delete-addresses-skip-usage-check"):
             used, since_ms = True, use.since_ms
         delay_ms = self.rules.number(name, "auto-delete-addresses-delay")
         return used and self.core.clock.now_ms() - since_ms >= delay_ms
-
-    async def _delete_address(self, address: Address, first: bool) -> None:
-        async with self.change():
-            if self._is_unbound(address, first):
-                await self.deleting.address(address.name)
-                self._tell(address.name, "auto-delete-addresses")
 
     def _tell(self, what: str, setting: str) -> None:
         message = f"{what}: nobody used it any more, and it was deleted ({setting})"

@@ -40,7 +40,7 @@ class Deleting:
         await self.bound(self.administering.delete_address(address))
         self.administering.deleted.add(address)
         await self.paged.forget_address(name)
-        self.parts.uses.address_gone(name)
+        self.parts.uses.gone(name)
 
     async def queue(self, address: str, name: str) -> None:
         """Raises `NoSuchName`, `NotEmpty` while it holds messages, `HeldByReaders` while it is consumed, and
@@ -87,7 +87,8 @@ class Deleting:
         await self.bound(self.administering.delete_queue(model))
         self.administering.deleted.add(model)
         await self.paged.queue_deleted(model.address, model.queue_id)
-        self.parts.uses.queue_gone(model.queue_id, model.address)
+        self.parts.uses.gone(model.queue_id)
+        self.parts.uses.left(model.address)
         reached = [
             one
             for one in self.parts.duplicates.addresses()

@@ -311,7 +311,7 @@ class WritingStore(SelfReadingStore):
     async def create_address(self, name: str) -> None:
         async with self._change():
             await self._bound(self._administering.create_address(name))
-            self.parts.uses.address_made(name)
+            self.parts.uses.made(name)
 
     async def delete_address(self, name: str) -> None:
         async with self._change():

@@ -222,7 +222,7 @@ async def test_it_happens_by_itself_once_a_period(writable: Writable) -> None:
         await trio.testing.wait_all_tasks_blocked()
         await store.create_queue(*MADE)
         await use(store)
-        swept = store.auto_deleting.uses.queue(queue_of(store, "made").model.queue_id)
+        swept = store.auto_deleting.uses.of(queue_of(store, "made").model.queue_id)
         writable.clock.advance(by_ms=4000)
         await until(lambda: swept.swept != NEVER)
         writable.clock.advance(by_ms=3999)
