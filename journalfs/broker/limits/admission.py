@@ -141,13 +141,10 @@ _STORED: Final = Admitted(STORE)
 """Nothing follows it, so there need be only one."""
 
 
+@dataclass(slots=True, eq=False)
 class _Waiter:
-    __slots__ = ("decision", "let_in", "staged")
-
-    def __init__(self) -> None:
-        self.let_in = trio.Event()
-        self.decision: Decision | None = None
-        self.staged: Callable[[], None] | None = None
+    let_in: trio.Event = field(default_factory=trio.Event)
+    admitted: Admitted | None = None
 
 
 @dataclass(slots=True)
@@ -209,9 +206,12 @@ class Admission:
         limits = self.in_force.of(address)
         if limits.exempt or self._is_free(address, limits):
             return STORE
-        decision = self._by_disk(limits) or self._by_policy(address, limits)
-        if decision is not STORE or address in self._noted:
-            self._note(address, decision)
+        if self.disk.reached is None:
+            decision = self._by_limits(address, limits)
+        else:
+            fails = limits.policy == Action.FAIL.name
+            decision = Decision(Action.FAIL if fails else Action.BLOCK, self.disk.reached)
+        self._note(address, decision)
         return decision
 
     def _is_free(self, address: str, limits: AddressLimits) -> bool:
@@ -226,7 +226,7 @@ class Admission:
     def decide_late(self, address: str) -> Decision:
         """The same for what nobody can be told any more that it is refused: its first bytes were taken."""
         limits = self.in_force.of(address)
-        decision = STORE if limits.exempt else self._by_policy(address, limits)
+        decision = STORE if limits.exempt else self._by_limits(address, limits)
         return _taken(limits, decision) if decision.action in (Action.FAIL, Action.BLOCK) else decision
 
     def decide_beside(self, address: str, *, late: bool) -> Decision:
@@ -237,7 +237,7 @@ class Admission:
         limits = self.in_force.of(address)
         if limits.exempt or self._is_free(address, limits):
             return STORE
-        decision = self._by_policy(address, limits)
+        decision = self._by_limits(address, limits)
         if decision is STORE or (decision.action is not Action.BLOCK and not limits.blocks(decision.limit)):
             self._note(address, decision)
             if decision.action is not Action.FAIL:
@@ -246,56 +246,32 @@ class Admission:
                 raise self._full(address, decision)
         return _taken(limits, decision)
 
-    def _by_disk(self, limits: AddressLimits) -> Decision | None:
-        reached = self.disk.reached
-        if reached is None:
-            return None
-        return Decision(Action.FAIL if limits.policy == Action.FAIL.name else Action.BLOCK, reached)
-
-    def _by_policy(self, address: str, limits: AddressLimits) -> Decision:
-        # What an address that pages holds changes nothing for who publishes.
-        about = limits.policy == Action.PAGE.name and self._pages.pages_now(address)
-        held = self._held(address, limits, about=about)
+    def _by_limits(self, address: str, limits: AddressLimits) -> Decision:
+        """An address that has begun to page goes on until its pages are consumed, whatever it holds; one that
+        cannot begin to has no limit.
+        """
+        pages = limits.policy == Action.PAGE.name
+        pages_now = pages and self._pages.pages_now(address)
+        held = self._held(self._account(address), limits, about=pages_now) if limits.limited else NOTHING
         if limits.rejects(held):
             return Decision(Action.FAIL, "max-size-bytes-reject-threshold")
-        reached = limits.reached(held) or self._reached_everywhere(about=about)
-        if limits.policy == Action.PAGE.name:
-            return self._by_pages(address, limits, reached)
-        return STORE if reached is None else Decision(Action[limits.policy], reached)
-
-    def _by_pages(self, address: str, limits: AddressLimits, reached: str | None) -> Decision:
-        """An address that has begun to page goes on until its pages are consumed; one that cannot begin to
-        has no limit.
-        """
-        pages_now = self._pages.pages_now(address)
+        everywhere, reached = self.in_force.everywhere, limits.reached(held)
+        if reached is None and everywhere.limited:
+            reached = everywhere.reached(self._held(self._everything, everywhere, about=pages_now))
+        if not pages:
+            return STORE if reached is None else Decision(Action[limits.policy], reached)
         if not pages_now and (reached is None or not self._pages.takes_pages(address)):
             return STORE
-        if limits.page_full_policy is not None:
-            too_much = self._pages.reached(address, limits)
-            if too_much is not None:
-                return Decision(Action[limits.page_full_policy], too_much)
+        too_much = self._pages.reached(address, limits) if limits.page_full_policy is not None else None
+        if limits.page_full_policy is not None and too_much is not None:
+            return Decision(Action[limits.page_full_policy], too_much)
         return Decision(Action.PAGE, reached)
 
-    def _held(self, address: str, limits: AddressLimits, *, about: bool) -> Held:
-        """What an address holds. `about`: or what it held a moment ago, and what came since."""
-        if not limits.limited:
-            return NOTHING
-        account = self._account(address)
+    def _held(self, account: Account, limits: AddressLimits, *, about: bool) -> Held:
+        """What is held. `about`: or what was a moment ago, and what came since."""
         held = account.at_most()
         if account.fresh and (about or (limits.reached(held) is None and not limits.rejects(held))):
             return held
-        return self._looked(account)
-
-    def _reached_everywhere(self, *, about: bool) -> str | None:
-        limits, account = self.in_force.everywhere, self._everything
-        if not limits.limited:
-            return None
-        reached = limits.reached(account.at_most())
-        if account.fresh and (about or reached is None):
-            return reached
-        return limits.reached(self._looked(account))
-
-    def _looked(self, account: Account) -> Held:
         reached = self._journals.messages.committer.reached_position
         return account.look(reached) if self._catch_up() else account.at_most()
 
@@ -322,21 +298,12 @@ class Admission:
         limits = self.in_force.of(address)
         if limits.exempt or not limits.limited:
             return UNLIMITED, UNLIMITED
-        held = self._account(address).at_most()
-        most = [limits.max_size_bytes]
-        if limits.policy == Action.BLOCK.name and limits.reject_threshold_bytes >= 0:
-            most.append(limits.reject_threshold_bytes)
-        return (
-            min(_left(one, held.size_bytes) for one in most),
-            _left(limits.max_size_messages, held.messages),
-        )
+        return limits.room(self._account(address).at_most())
 
     def room_everywhere(self) -> tuple[int, int] | None:
         """The same of the limits on all addresses together; none where there are none."""
-        limits, held = self.in_force.everywhere, self._everything.at_most()
-        if not limits.limited:
-            return None
-        return _left(limits.max_size_bytes, held.size_bytes), _left(limits.max_size_messages, held.messages)
+        limits = self.in_force.everywhere
+        return limits.room(self._everything.at_most()) if limits.limited else None
 
     # ---- being taken ----
 
@@ -366,22 +333,21 @@ class Admission:
         return admitted if admitted is not None else await self._wait(address, patience)
 
     async def _wait(self, address: str, patience: Patience) -> Admitted:
-        line = self._lines.setdefault(address, _Line())
-        waiter = _Waiter()
+        line, waiter = self._lines.setdefault(address, _Line()), _Waiter()
         line.waiting.append(waiter)
         try:
             await patience.wait(waiter.let_in.wait)
         except BaseException:
-            if waiter.decision is None:
+            if waiter.admitted is None:
                 line.waiting.remove(waiter)
                 self._serve(address)
             else:
-                self._entered(address, waiter.staged)
+                waiter.admitted.done()
             raise
-        assert waiter.decision is not None, "only who was let in has waited to the end"
-        if waiter.decision.action is Action.FAIL:
-            raise self._full(address, waiter.decision)
-        return Admitted(waiter.decision, partial(self._entered, address, waiter.staged))
+        assert waiter.admitted is not None, "only who was let in has waited to the end"
+        if waiter.admitted.action is Action.FAIL:
+            raise self._full(address, waiter.admitted.decision)
+        return waiter.admitted
 
     def _serve(self, address: str) -> None:
         """Let in who waits, one after the other, as long as there is room."""
@@ -393,7 +359,8 @@ class Admission:
             if decision.action is Action.BLOCK:
                 return
             waiter = line.waiting.popleft()
-            waiter.decision, waiter.staged = decision, self._staged_next(address, decision)
+            staged = self._staged_next(address, decision)
+            waiter.admitted = Admitted(decision, partial(self._entered, address, staged))
             line.entering = decision.action in (Action.STORE, Action.PAGE)
             waiter.let_in.set()
         if not line.waiting and not line.entering:
@@ -487,7 +454,7 @@ class Admission:
 
     def _note(self, address: str, decision: Decision) -> None:
         noted = self._noted.get(address)
-        if noted is not None and noted.decision == decision:
+        if (decision is STORE and noted is None) or (noted is not None and noted.decision == decision):
             return
         now_ms = self._core.clock.now_ms()
         if decision.limit is None:
@@ -551,11 +518,6 @@ class Admission:
 def _taken(limits: AddressLimits, decision: Decision) -> Decision:
     """It is taken all the same."""
     return Decision(Action.PAGE if limits.policy == Action.PAGE.name else Action.STORE, decision.limit)
-
-
-def _left(limit: int, held: int) -> int:
-    """What is left below a limit, -1: none."""
-    return limit - held if limit >= 0 else UNLIMITED
 
 
 TELL_INTERVAL_MS: Final = 60_000
