@@ -23,7 +23,7 @@ from journalfs.engine.message_batch import TextBatch
 from journalfs.engine.page_file import PageStore
 from journalfs.engine.pages import PageTexts
 from journalfs.engine.waiting import Turn, checkpoint, offload
-from journalfs.errors import SystemFailure
+from journalfs.errors import failing
 from journalfs.format import record_bodies
 from journalfs.format.page_folder import ADDRESS_FILE_NAME
 from journalfs.format.page_record import NO_TRANSACTION, page_record
@@ -378,10 +378,8 @@ class Paging:
             paged = self._core.paged(address)
             if paged is None:
                 folder = self.pages.new_folder(self._core.layout.paging_dir, self._journals.ids.draw)
-                try:
+                with failing("make a page folder", folder):
                     await offload(lambda: self.pages.make_folder(folder, ADDRESS_FILE_NAME, address))
-                except OSError as error:
-                    raise SystemFailure.from_os(error, folder, doing="make a page folder") from error
             else:
                 folder = paged.path
             writer = self._writers[address] = PageWriter(

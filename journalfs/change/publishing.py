@@ -21,7 +21,7 @@ from journalfs.clock import Clock
 from journalfs.engine.message_batch import CopyBatch, CopyFields, TextBatch, TextFields
 from journalfs.engine.stage import record_bytes
 from journalfs.engine.waiting import Turn, offload
-from journalfs.errors import JournalfsError, SystemFailure
+from journalfs.errors import JournalfsError, failing
 from journalfs.format import primitives, record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, QueueId, RecordId, TxId
@@ -317,12 +317,8 @@ class Publishing:
         if not bodies:
             return
         change.bodies.update(one.message_id for one in bodies)
-        try:
+        with failing("write a large message", self._bodies.directory):
             await offload(lambda: self._bodies.write(bodies))
-        except OSError as error:
-            raise SystemFailure.from_os(
-                error, self._bodies.directory, doing="write a large message"
-            ) from error
         for one in bodies if self._journals.messages.retention is not None else ():
             await self._record_body(one.message_id)
 
@@ -340,11 +336,8 @@ class Publishing:
             offset += len(piece)
 
     async def _piece(self, message_id: MessageId, offset: int) -> bytes:
-        try:
+        with failing("read a large message", self._bodies.path(message_id)):
             return await offload(lambda: self._bodies.read(message_id, offset, COPY_CHUNK_BYTES))
-        except OSError as error:
-            path = self._bodies.path(message_id)
-            raise SystemFailure.from_os(error, path, doing="read a large message") from error
 
 
 def taken(routed: Iterable[Routed]) -> int:

@@ -23,7 +23,7 @@ from typing import Final
 from journalfs.change.store_parts import StoreParts
 from journalfs.damage import name_of
 from journalfs.engine.waiting import Slices, Turn, checkpoint, offload
-from journalfs.errors import JournalfsError, RecordRefused, SystemFailure
+from journalfs.errors import JournalfsError, RecordRefused, failing
 from journalfs.format import record_bodies
 from journalfs.format.page_folder import INVALID_SUFFIX
 from journalfs.format.record_types import MessageType
@@ -381,10 +381,8 @@ class PageCleanup:
                 self.bodies.aside.keep(path)
             self.paging.pages.remove(path, instead=instead)
 
-        try:
+        with failing("delete a page", path):
             await offload(remove)
-        except OSError as error:
-            raise SystemFailure.from_os(error, path, doing="delete a page") from error
 
     def delete_transactions(self) -> None:
         """Stage deletes of page transactions that nothing is left of: all is consumed, or no page holds any
@@ -514,9 +512,8 @@ class PageCleanup:
 
         pages = {page.path for page in paged.files.values()}
         try:
-            await offload(remove)
-        except OSError as error:
-            raise SystemFailure.from_os(error, paged.path, doing="remove the page folder") from error
+            with failing("remove the page folder", paged.path):
+                await offload(remove)
         finally:
             self.core.paging.own.changed.add(paged.path)
         self.paging.current()

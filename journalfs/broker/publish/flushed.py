@@ -30,7 +30,7 @@ from journalfs.errors import (
     NoRoute,
     NoSuchName,
     RecordTooLarge,
-    SystemFailure,
+    failing,
 )
 from journalfs.format.flush_note import FlushNote
 from journalfs.limits import NAME_BYTES_MAX
@@ -129,20 +129,14 @@ class Flushed:
 
     async def note(self, note: FlushNote, content: Buffer) -> None:
         """Make durable that this is to be published. Raises SystemFailure."""
-        try:
+        with failing("keep the flushed content", note.file_name):
             await offload(lambda: self.folder.write(note, content))
-        except OSError as error:
-            raise SystemFailure.from_os(error, note.file_name, doing="keep the flushed content") from error
 
     async def publish(self, note: FlushNote) -> None:
         """Publish what was flushed, unless it is published. Raises JournalfsError; then it stays noted."""
         if note.note_id not in self._settled:
-            try:
+            with failing("read the flushed content", note.file_name):
                 messages = await offload(lambda: self._messages(note))
-            except OSError as error:
-                raise SystemFailure.from_os(
-                    error, note.file_name, doing="read the flushed content"
-                ) from error
             await self.sending.publish(
                 note.address,
                 note.queue,
@@ -170,10 +164,8 @@ class Flushed:
 
     async def forget(self, note_id: str) -> None:
         """It must not be published any more, whatever happens. Raises SystemFailure."""
-        try:
+        with failing("remove the flushed content", note_id):
             await offload(lambda: self.folder.remove([note_id]))
-        except OSError as error:
-            raise SystemFailure.from_os(error, note_id, doing="remove the flushed content") from error
 
     def _messages(self, note: FlushNote) -> Sequence[Outgoing]:
         content = self.folder.read(note)

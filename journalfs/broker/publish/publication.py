@@ -12,7 +12,7 @@ from journalfs import door
 from journalfs.broker.publish.framing import Framer, Framing, framing_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.waiting import checkpoint, offload
-from journalfs.errors import BadEnvelope, SystemFailure
+from journalfs.errors import BadEnvelope, SystemFailure, failing
 from journalfs.limits import (
     COPY_CHUNK_BYTES,
     FRAMED_PIECE_MESSAGES,
@@ -66,10 +66,8 @@ def is_short(files: Files) -> bool:
     """Whether files hold so little that it is staged in one turn. Raises SystemFailure."""
     left_bytes = SHORT_FILES_BYTES
     for path, name in files:
-        try:
+        with failing("publish a staged file", path):
             left_bytes -= 0 if framing_of(name) is Framing.WHOLE_FILE else door.status(path).st_size
-        except OSError as error:
-            raise SystemFailure.from_os(error, path, doing="publish a staged file") from error
     return len(files) <= ROUTED_PIECE_MESSAGES and left_bytes >= 0
 
 

@@ -14,7 +14,7 @@ from journalfs.broker.publish.flushed import Flushed
 from journalfs.broker.publish.framing import Framer, Framing, framing_of
 from journalfs.broker.publish.publication import path_of
 from journalfs.engine.waiting import Slices, Turn
-from journalfs.errors import JournalfsError, SystemFailure
+from journalfs.errors import JournalfsError, failing
 from journalfs.format.flush_note import FlushNote
 from journalfs.limits import PARSED_PIECE_BYTES, SPOOLED_IN_MEMORY_BYTES_MAX
 from journalfs.message.outgoing import Buffer, Outgoing, WholeFile
@@ -95,10 +95,8 @@ class FilePublisher:
         if self._spool.fits(len(data)):
             self._spool.take(data)
             return
-        try:
+        with failing("keep the content", self._file_name):
             await trio.to_thread.run_sync(lambda: self._spool.append(data))
-        except OSError as error:
-            raise SystemFailure.from_os(error, self._file_name, doing="keep the content") from error
 
     async def _publish_completed(self, framer: Framer, data: bytes, admitted: Admitted) -> None:
         before = framer.mark()
@@ -169,10 +167,8 @@ class FilePublisher:
             self._note = note
 
     async def _sync(self) -> None:
-        try:
+        with failing("sync the content", self._file_name):
             await trio.to_thread.run_sync(self._spool.sync)
-        except OSError as error:
-            raise SystemFailure.from_os(error, self._file_name, doing="sync the content") from error
 
     def _note_id(self) -> str:
         """One for all that is not published yet."""

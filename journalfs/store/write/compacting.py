@@ -13,7 +13,7 @@ from journalfs.change.journals import Journals
 from journalfs.config.journal_settings import journal_settings
 from journalfs.config.layout import locate_store
 from journalfs.engine.backend import BackendKind
-from journalfs.errors import NoSpace, SystemFailure
+from journalfs.errors import NoSpace, failing
 from journalfs.limits import JOURNAL_BLOCK_BYTES_DEFAULT
 from journalfs.records.files.compaction import CompactionDone, preview_compaction
 from journalfs.records.files.writer import JournalWriter
@@ -56,13 +56,11 @@ async def compact_store(store: WritingStore, *, shrinks: bool = False) -> list[C
     there were; where it `shrinks`, no free ones. Raises SystemFailure and WriteFailed.
     """
     await store.admission.scan_disk()
-    try:
+    with failing("compact", store.core.root, found=True):
         return [
             await _compact("messages", store.journals.messages, store.journals, shrinks),
             await _compact("bindings", store.journals.bindings, store.journals, shrinks),
         ]
-    except OSError as error:
-        raise SystemFailure.from_os(error, error.filename or store.core.root, doing="compact") from error
 
 
 async def _compact(journal: Journal, writer: JournalWriter, journals: Journals, shrinks: bool) -> Compacted:
@@ -143,7 +141,5 @@ def preview_store(path: Path, *, shrinks: bool = False) -> list[Preview]:
                 found.files_after,
             )
 
-    try:
+    with failing("read the store", path, found=True):
         return list(previews())
-    except OSError as error:
-        raise SystemFailure.from_os(error, error.filename or path, doing="read the store") from error

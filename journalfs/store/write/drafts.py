@@ -11,7 +11,7 @@ import logging
 import secrets
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import compress
@@ -36,7 +36,14 @@ from journalfs.engine.links import append, write_durably
 from journalfs.engine.pages import page_schedules
 from journalfs.engine.state_batch import places
 from journalfs.engine.waiting import Turn, offload, unbroken
-from journalfs.errors import JournalfsError, MessagesGone, NameTaken, NoSuchName, SystemFailure, WrongCall
+from journalfs.errors import (
+    JournalfsError,
+    MessagesGone,
+    NameTaken,
+    NoSuchName,
+    WrongCall,
+    failing,
+)
 from journalfs.format.record_bodies import encode_xid
 from journalfs.format.record_types import MessageType
 from journalfs.format.xid import xid_of
@@ -396,7 +403,7 @@ class Drafts:
         if name in self._drafts:
             raise NameTaken(f"there is a transaction {name}")
         make = partial(DraftFolder.make, self.place(), name, self.core.clock.now_ms(), sync=self.sync)
-        with _failing(f"begin the transaction {name}", self.place()):
+        with failing(f"begin the transaction {name}", self.place()):
             folder = await unbroken(lambda: offload(make))
         self._drafts[name] = Draft(folder)
 
@@ -441,7 +448,7 @@ class Drafts:
         await self._free(draft, [held], lambda: self._held(draft, held.way, rest))
 
     async def _note(self, draft: Draft, way: Way, ids: array[int], *, ended: bool = False) -> None:
-        with _failing(f"note what the transaction {draft.name} holds", draft.folder.path):
+        with failing(f"note what the transaction {draft.name} holds", draft.folder.path):
             note = partial(draft.folder.note, way, ids, ended=ended)
             await unbroken(lambda: offload(note))
 
@@ -608,7 +615,7 @@ class Drafts:
             await unbroken(lambda: self._rolled_back(draft))
 
     async def _rolled_back(self, draft: Draft) -> None:
-        with _failing(f"roll back the transaction {draft.name}", draft.folder.path):
+        with failing(f"roll back the transaction {draft.name}", draft.folder.path):
             ended = await offload(draft.folder.end)
         del self._drafts[draft.name]
         await self._free(draft, list(draft.held))
@@ -657,11 +664,3 @@ def _not_due(chosen: Chosen) -> Iterator[int]:
         scan, indexes = content.page_scan(of.number), array("I", of.claim.ids)
         times = page_schedules(scan, indexes, now_ms=content.now_ms)
         yield from (scan.entry(one).message_id for one in compress(indexes, times))
-
-
-@contextmanager
-def _failing(doing: str, path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise SystemFailure.from_os(error, path, doing=doing) from error

@@ -21,7 +21,7 @@ from journalfs.errors import (
     ReadOnlyStore,
     StoreBusy,
     StoreNotKept,
-    SystemFailure,
+    failing,
 )
 from journalfs.records.older import refuse_derived
 from journalfs.store.write.acquiring import Acquiring
@@ -47,15 +47,13 @@ def open_for_writing(
     Raises what `open_store` raises, `StoreNotKept`, and `StoreBusy` naming who has the store.
     """
     clock = clock or SystemClock()
-    try:
+    with failing("open the store", path, found=True):
         acquiring = (
             _acquiring(path, sync, clock, index) if kind is None else _older(path, kind, derived, sync, clock)
         )
         acquiring.postpones = postpones
         store = acquiring.store()
         acquiring.tell_unconfigured(store.core)
-    except OSError as error:
-        raise SystemFailure.from_os(error, error.filename or path, doing="open the store") from error
     store.auto_deleting.enabled = auto_delete
     store.expiring.enabled = expire
     return store

@@ -31,7 +31,7 @@ from journalfs.broker.pages.page_cleanup import PageCleanup
 from journalfs.change.journals import Journals
 from journalfs.engine.links import copy_beginning, lengthen, rename, write_durably
 from journalfs.engine.waiting import Turn, offload, unbroken
-from journalfs.errors import NameTaken, NoSuchName, SystemFailure
+from journalfs.errors import NameTaken, NoSuchName, SystemFailure, failing
 from journalfs.format.large_file import parse_large_name
 from journalfs.format.page_folder import ADDRESS_FILE_NAME
 from journalfs.ids import FileId
@@ -140,10 +140,8 @@ class SnapshotMaking(Snapshots):
             door.sync(going.parent)
 
         self.forget(folder)
-        try:
+        with failing("remove the snapshot", folder):
             await offload(remove)
-        except OSError as error:
-            raise SystemFailure.from_os(error, folder, doing="remove the snapshot") from error
 
     async def _create(self, name: str, folder: Path) -> None:
         async with self._nothing_goes():
