@@ -35,6 +35,7 @@ class Pauses:
         self._since_ns = self._busy_since_ns = self._now_ns()
         self._staged: deque[Position] = deque()
         """Ends of the pieces that may still be on their way to the disk."""
+        self.is_long = False
 
     def _now_ns(self) -> int:
         return self._journals.messages.clock.monotonic_ns()
@@ -49,7 +50,7 @@ class Pauses:
         """Let others go on, until all but the last pieces are durable and there is a file to go on in. What
         others publish is written behind the pieces before it: while there are others, that is one.
         """
-        writer = self._journals.messages
+        writer, self.is_long = self._journals.messages, True
         self._staged.append(writer.position)
         busy_s = (self._now_ns() - self._busy_since_ns) / 1e9
         in_flight_max = 1 if await REST.get()(busy_s) else PIECES_IN_FLIGHT_MAX
@@ -170,8 +171,9 @@ class Changes:
                 await self._undo(change, error)
                 raise
             finally:
-                # What its end left to do is done before others ask for it.
-                self._journals.messages.bell.ring()
+                if change.is_long:
+                    # What its end left to do is done before others ask for it.
+                    self._journals.messages.bell.ring()
 
     async def _undo(self, change: Change, error: BaseException) -> None:
         if change.tx:
