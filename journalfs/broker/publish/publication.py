@@ -53,11 +53,6 @@ async def messages_in(files: Files) -> Source:
                 yield messages
 
 
-async def messages_given(messages: Sequence[Outgoing]) -> Source:
-    """Those that there are already."""
-    yield messages
-
-
 def pieces_of(messages: Sequence[Outgoing], length: int) -> Iterator[Sequence[Outgoing]]:
     return (messages[begin : begin + length] for begin in range(0, len(messages), length))
 

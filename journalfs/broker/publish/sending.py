@@ -14,7 +14,6 @@ from journalfs.broker.publish.publication import (
     Files,
     Source,
     is_short,
-    messages_given,
     messages_in,
     path_of,
     pieces_of,
@@ -228,9 +227,10 @@ class Sending:
             if routed:
                 staging.counted(few)
                 await staging.stage_routed(routed)
+            elif isinstance(messages, Sequence):
+                await staging.stage_messages(messages)
             else:
-                given = messages_given(messages) if isinstance(messages, Sequence) else messages
-                await staging.stage_all(given)
+                await staging.stage_all(messages)
             await change.written()
             if alone or change.begun:
                 staging.sent.position = change.commit()
@@ -320,9 +320,12 @@ class _Staging:
     async def stage_all(self, source: Source) -> None:
         async with aclosing(source):
             async for messages in source:
-                for piece in _pieces(messages):
-                    self.counted(piece)
-                    await self._stage_piece(piece)
+                await self.stage_messages(messages)
+
+    async def stage_messages(self, messages: Sequence[Outgoing]) -> None:
+        for piece in _pieces(messages):
+            self.counted(piece)
+            await self._stage_piece(piece)
 
     def counted(self, messages: Sequence[Outgoing]) -> None:
         self.sent.messages += len(messages)
