@@ -31,7 +31,7 @@ QUICK = {
         "tests/writing/test_removing.py::test_all_of_it_is_there_after_a_remount",
         "tests/writing/test_consuming_tools.py::test_each_message_is_worked_on_once[sqlite-command0",
         "tests/writing/test_consuming_tools.py::test_a_reader_that_is_killed",
-        "tests/model/test_reopening.py::test_a_kind_becomes_another[sqlite-before7-",
+        "tests/model/test_reopening.py::test_a_kind_becomes_another[sqlite-before6-",
     ),
     MEMORY: ("tests/writing/test_undo.py",),
 }

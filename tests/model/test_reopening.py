@@ -85,7 +85,14 @@ STATED: Final = [
 ]
 
 
-@pytest.mark.parametrize(("before", "after"), list(permutations(DIFFERENT, 2)))
+BECOMES: Final = [
+    pytest.param(before, after, marks=() if at % 5 == at // 5 % 5 else pytest.mark.long)
+    for at, (before, after) in enumerate(permutations(DIFFERENT, 2))
+]
+"""Each is once in the quick suite, before and after."""
+
+
+@pytest.mark.parametrize(("before", "after"), BECOMES)
 def test_a_kind_becomes_another(before: Kind, after: Kind) -> None:
     """And what it was again, with messages that came before, between and after."""
     history = Changing()
