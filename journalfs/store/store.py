@@ -191,6 +191,7 @@ class JournalStore(Horizon):
             "path": str(core.root),
             **self._origin(),
             "readOnly": True,
+            "persistent": True,
             "liveBroker": core.live_broker,
             "storeGone": self._gone,
             "generation": core.numbers.generation,

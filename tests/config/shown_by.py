@@ -10,7 +10,7 @@ _TESTS = {
     "store/test_journals.py::test_missing_directories_are_not_made_where_that_is_forbidden": (
         "create-journal-dir create-bindings-dir"
     ),
-    "store/writing/test_unkept.py::test_what_lies_in_files_is_read_alone": "persistence-enabled",
+    "store/writing/test_unkept.py::test_it_works_and_is_gone_when_it_is_closed": "persistence-enabled",
     "store/test_node_lock.py::test_waiting": "journal-lock-acquisition-timeout",
     "store/writing/test_configuration.py::test_files_are_looked_at_once_a_period": (
         "configuration-file-refresh-period"

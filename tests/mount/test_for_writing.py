@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,6 +20,7 @@ from journalfs.store.write.store import WritingStore
 from journalfs_mount.mountpoint import mounted_at
 from journalfs_mount.opening import open_for_mount
 from journalfs_mount.options import MountOptions, parse_options
+from tests.config.test_broker_xml import read
 from tests.mount.conftest import until
 from tests.mounting import JOURNALFS, MountedStore, journalfs
 
@@ -113,6 +115,29 @@ def test_when_writers_are_told(store: Path, places: list[Path], sync: str) -> No
     ]
     assert journalfs("umount", places[0]).returncode == 0
     assert journalfs("cat", store).stdout.count("\n") == 2
+
+
+@pytest.mark.rule("S-95")
+def test_what_a_mount_holds_that_keeps_nothing(tmp_path: Path, places: list[Path]) -> None:
+    instance, temporary = tmp_path / "instance", tmp_path / "temporary"
+    instance.mkdir()
+    temporary.mkdir()
+    read(instance, "<persistence-enabled>false</persistence-enabled>")
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    assert journalfs("mount", instance, places[0], env=environment).returncode == 0
+    mount = MountedStore(places[0])
+    (places[0] / "orders" / "billing").mkdir(parents=True)
+    (places[0] / "orders" / "in.txt").write_text("one\ntwo\n")
+    (places[0] / "orders" / "billing" / ".messages" / mount.queue("orders", "billing").listed()[0]).unlink()
+    assert [line["body"] for line in mount.queue("orders", "billing").lines()] == ["two"]
+    assert mount.control("status.json")["persistent"] is False
+    assert "persistence-enabled is false" in mount.events()[0]["message"]
+    assert journalfs("umount", places[0]).returncode == 0
+    assert os.listdir(temporary) == []
+    assert [path.name for path in instance.rglob("*") if path.is_file()] == ["broker.xml"]
+    refused = journalfs("compact", instance, env=environment)
+    assert (refused.returncode, "broker.xml: persistence-enabled is false" in refused.stderr) == (6, True)
+    assert os.listdir(temporary) == []
 
 
 @pytest.mark.rule("S-88")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace as with_
 
 from journalfs import door
 from journalfs.bodies.flushed import FlushedFolder
@@ -49,6 +53,43 @@ from journalfs.store.opening import Opening
 from journalfs.store.orphans import orphaned_bodies
 from journalfs.store.write.store import SyncMode, WritingStore
 from journalfs.store.write.undo import aside_of, sweep
+
+# A store whose configuration says that nothing is kept: `persistence-enabled` is false.
+#
+# Its broker would have it in memory. Here it begins empty in a temporary directory, which goes when the store
+# is closed; files that lie where the configuration says are neither read nor changed.
+
+
+def temporary_layout(layout: StoreLayout) -> StoreLayout:
+    """The same store in a new directory, all of it. Raises OSError."""
+    return layout.below(Path(os.path.realpath(tempfile.mkdtemp(prefix="journalfs-"))))
+
+
+def temporary_settings(settings: JournalSettings) -> JournalSettings:
+    """There is nothing to make durable, and no history of it."""
+    return with_(
+        settings,
+        journal_type="NIO",
+        journal_datasync=False,
+        large_message_sync=False,
+        create_journal_dir=True,
+        create_bindings_dir=True,
+        retention_directory=None,
+    )
+
+
+class UnkeptStore(WritingStore):
+    """Made by `open_for_writing` in a `temporary_layout`."""
+
+    def status(self) -> Mapping[str, object]:
+        return {**super().status(), "persistent": False}
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            door.remove_tree(self.core.root)
+
 
 # Messages that no queue has any more and whose records were not deleted: what a crash leaves behind.
 #
@@ -310,3 +351,25 @@ class Acquiring:
         """Ids that body files are named after."""
         parsed = map(parse_large_name, door.names(self.layout.large_dir))
         return [one.message_id for one in parsed if one is not None]
+
+
+class AcquiringUnkept(Acquiring):
+    store_type = UnkeptStore
+
+    def flushed(self, path: Path) -> FlushedFolder:
+        return FlushedFolder(path, sync=False, keeps=False)
+
+    def store(self) -> WritingStore:
+        said = self.layout.not_kept_by
+        self.layout = temporary_layout(self.layout)
+        self.settings = temporary_settings(self.settings)
+        self.index = False
+        self.warnings = [
+            f"{said}: persistence-enabled is false: what is written is kept until the store is closed, "
+            f"in {self.layout.root}"
+        ]
+        with ExitStack() as undo:
+            undo.callback(door.remove_tree, self.layout.root)
+            store = super().store()
+            undo.pop_all()
+        return store

@@ -13,7 +13,7 @@ from journalfs.change.journals import Journals
 from journalfs.config.journal_settings import journal_settings
 from journalfs.config.layout import locate_store
 from journalfs.engine.backend import BackendKind
-from journalfs.errors import NoSpace, failing
+from journalfs.errors import NoSpace, StoreNotKept, failing
 from journalfs.limits import JOURNAL_BLOCK_BYTES_DEFAULT
 from journalfs.records.files.compaction import CompactionDone, preview_compaction
 from journalfs.records.files.writer import JournalWriter
@@ -53,8 +53,10 @@ class Preview(msgspec.Struct, frozen=True, rename="camel"):
 
 async def compact_store(store: WritingStore, *, shrinks: bool = False) -> list[Compacted]:
     """Compact both journals, the messages' first, of a store that is closed next. No more files are left than
-    there were; where it `shrinks`, no free ones. Raises SystemFailure and WriteFailed.
+    there were; where it `shrinks`, no free ones. Raises StoreNotKept, SystemFailure and WriteFailed.
     """
+    if store.core.layout.not_kept_by is not None:
+        raise StoreNotKept(store.core.layout.not_kept_by)
     await store.admission.scan_disk()
     with failing("compact", store.core.root, found=True):
         return [

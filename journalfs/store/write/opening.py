@@ -14,17 +14,9 @@ from journalfs.config.database import DatabaseStore
 from journalfs.config.journal_settings import JournalSettings, journal_settings
 from journalfs.config.layout import locate_store
 from journalfs.config.older import forced
-from journalfs.errors import (
-    JournalfsError,
-    NotAStore,
-    OlderStore,
-    ReadOnlyStore,
-    StoreBusy,
-    StoreNotKept,
-    failing,
-)
+from journalfs.errors import JournalfsError, NotAStore, OlderStore, ReadOnlyStore, StoreBusy, failing
 from journalfs.records.older import refuse_derived
-from journalfs.store.write.acquiring import Acquiring
+from journalfs.store.write.acquiring import Acquiring, AcquiringUnkept
 from journalfs.store.write.store import SyncMode, WritingStore
 
 
@@ -40,11 +32,12 @@ def open_for_writing(
     kind: str | None = None,
     derived: Path | None = None,
 ) -> WritingStore:
-    """Open the store at `path` for writing. `close` it, whatever happens. `auto_delete` off: queues and
-    addresses stay that would go by themselves. `expire` off: messages stay whose time is over. `postpones`,
-    `kind`, `derived`: as for `open_store`; an older store is written only where `kind` says what it is.
+    """Open the store at `path` for writing. `close` it, whatever happens. Where the configuration says that
+    nothing is kept, nothing is: it is an empty store of its own. `auto_delete` off: queues and addresses stay
+    that would go by themselves. `expire` off: messages stay whose time is over. `postpones`, `kind`,
+    `derived`: as for `open_store`; an older store is written only where `kind` says what it is.
 
-    Raises what `open_store` raises, `StoreNotKept`, and `StoreBusy` naming who has the store.
+    Raises what `open_store` raises, and `StoreBusy` naming who has the store.
     """
     clock = clock or SystemClock()
     with failing("open the store", path, found=True):
@@ -75,9 +68,8 @@ def _acquiring(path: Path | str, sync: SyncMode, clock: Clock, index: bool | Pat
     settings = journal_settings(layout.config)
     if sync is SyncMode.NONE:
         settings = _unsynced(settings)
-    if layout.not_kept_by is not None:
-        raise StoreNotKept(layout.not_kept_by)
-    return Acquiring(layout, settings, sync, clock, index)
+    acquiring = Acquiring if layout.not_kept_by is None else AcquiringUnkept
+    return acquiring(layout, settings, sync, clock, index)
 
 
 def _older(path: Path | str, kind: str, derived: Path | None, sync: SyncMode, clock: Clock) -> Acquiring:
