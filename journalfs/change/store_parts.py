@@ -26,8 +26,8 @@ from journalfs.records.files.upkept import Position
 from journalfs.views.queues import StoreQueue
 
 
-class Horizon(Protocol):
-    """What is durable, and what is shown: the store."""
+class ChangedStore(Protocol):
+    """The store: what of it is durable, and shown, and what it takes."""
 
     async def published(self) -> None:
         """Return when everything that was staged is durable, and shown."""
@@ -68,7 +68,7 @@ class StoreParts:
     core: Core
     journals: Journals
     bodies: BodyStore
-    horizon: Horizon
+    store: ChangedStore
     rules: AddressRules
     duplicates: DuplicateIds
     removing: Removing
@@ -87,7 +87,7 @@ class StoreParts:
         journals: Journals,
         bodies: BodyStore,
         pages: PageStore,
-        horizon: Horizon,
+        store: ChangedStore,
         *,
         min_large_bytes: int,
     ) -> StoreParts:
@@ -108,19 +108,19 @@ class StoreParts:
             core=core,
             journals=journals,
             bodies=bodies,
-            horizon=horizon,
+            store=store,
             rules=rules,
             duplicates=duplicates,
             removing=removing,
             kinds=kinds,
             routing=routing,
             publishing=publishing,
-            paging=Paging(core, journals, publishing, rules, pages=pages, take_over=horizon.current),
-            changes=Changes(journals, bodies, horizon.catch_up, removing.replaced),
+            paging=Paging(core, journals, publishing, rules, pages=pages, take_over=store.current),
+            changes=Changes(journals, bodies, store.catch_up, removing.replaced),
             arrivals=Arrivals(routing.concerns),
             uses=Uses(core),
         )
 
     async def settle(self, position: Position) -> None:
         """It is durable on return, and shown, also if this is cancelled."""
-        await unbroken(lambda: self.horizon.settled(position))
+        await unbroken(lambda: self.store.settled(position))

@@ -40,8 +40,8 @@ class Deciding:
 
     async def decide(self, name: str, *, committed: bool) -> None:
         """Raises `NoSuchName`, JournalfsError with nothing decided."""
-        self.parts.horizon.refuse_failed()
-        self.parts.horizon.refuse_prepared()
+        self.parts.store.refuse_failed()
+        self.parts.store.refuse_prepared()
         prepared = prepared_transactions(self.parts.core)
         found = by_name([(one, one.names) for one in prepared]).meant.get(name)
         if found is None:
@@ -84,7 +84,7 @@ class Deciding:
         *,
         committed: bool,
     ) -> None:
-        await self.parts.horizon.settled(position)
+        await self.parts.store.settled(position)
         kind = MessageType.ACKNOWLEDGE_REFERENCE if committed else MessageType.LARGE_MESSAGE
         ids = array("q", (one.record_id for one in found.records if one.user_type == kind))
         if committed:
@@ -154,9 +154,9 @@ class Deciding:
 
     async def forget(self, name: str, *, committed: bool) -> None:
         """Raises `NoSuchName`."""
-        self.parts.horizon.refuse_failed()
+        self.parts.store.refuse_failed()
         record = self.decision(name, committed=committed)
         if record is None:
             raise NoSuchName(f"{name}: no such decision is noted")
         position = self.parts.journals.messages.stage_delete(RecordId(record))
-        await unbroken(lambda: self.parts.horizon.settled(position))
+        await unbroken(lambda: self.parts.store.settled(position))

@@ -668,7 +668,7 @@ class QueueDelivery:
             return delivery
         position = self._stage_count(place, delivery.count + 1)
         if position is not None:
-            await unbroken(lambda: self.handing.parts.horizon.settled(position))
+            await unbroken(lambda: self.handing.parts.store.settled(position))
         return delivery
 
     async def failed(self, delivery: Delivery, chosen: Chosen) -> None:
@@ -694,14 +694,14 @@ class QueueDelivery:
                 due_ms = content.now_ms + delay_ms
                 position = self._stage_delay(place, due_ms, count) or position
             if position is not None:
-                await self.handing.parts.horizon.settled(position)
+                await self.handing.parts.store.settled(position)
         finally:
             await self.returned(chosen, due_ms)
 
     async def _kill(self, delivery: Delivery, chosen: Chosen, counted: Position | None) -> None:
         """No further attempt: it goes to the dead letters, if it can."""
         if counted is not None:
-            await self.handing.parts.horizon.settled(counted)
+            await self.handing.parts.store.settled(counted)
         if not await self.handing.forwarding.forward_chosen(self.queue, chosen, Why.KILLED):
             return
         self.core.in_delivery.forget(chosen.queue, delivery.message_id)

@@ -74,7 +74,7 @@ class Forwarding:
 
     async def forward(self, queue: StoreQueue, runs: Iterable[Run], why: Why) -> int:
         """Send on, or drop, messages of a queue; how many left it."""
-        self._parts.horizon.refuse_failed()
+        self._parts.store.refuse_failed()
         removing = self._parts.removing
         chosen = removing.choose(queue.content, runs)
         count = 0
@@ -110,7 +110,7 @@ class Forwarding:
             leaving = self._made(queue, origins, ways, why)
             if not len(leaving):
                 return 0
-            await self._parts.horizon.settled(await self._staged(leaving))
+            await self._parts.store.settled(await self._staged(leaving))
         self._tell(queue, leaving, why)
         return len(leaving)
 
@@ -140,7 +140,7 @@ class Forwarding:
         name = text(ruling, prefix + "prefix") + address + text(ruling, prefix + "suffix")
         if self._core.bindings.queue_named(name) is None:
             quoted = address.replace("'", "''")
-            await self._parts.horizon.make_queue(to, name, f"{core_message.ORIGINAL_ADDRESS} = '{quoted}'")
+            await self._parts.store.make_queue(to, name, f"{core_message.ORIGINAL_ADDRESS} = '{quoted}'")
 
     # ---- what becomes of them ----
 

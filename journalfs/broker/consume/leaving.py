@@ -101,7 +101,7 @@ class Leaving:
         """
         full = self._admission.decide_move(source.model.address, target[0]) is Action.PAGE
         async with self.parts.arrivals.bringing(target[0]):
-            to = self.parts.horizon.queue_at(target)
+            to = self.parts.store.queue_at(target)
             if source is to:
                 return 0
             chosen = self._removing.choose(source.content, choose(source))
@@ -126,7 +126,7 @@ class Leaving:
                 await leave()
             else:
                 # Whatever is there is on its way out by somebody else's doing.
-                await self.parts.horizon.published()
+                await self.parts.store.published()
         except BaseException:
             self._removing.let_go(chosen)
             await self.stayed(chosen)
@@ -198,7 +198,7 @@ class Leaving:
         full = {one: self._admission.decide_move("", one) is Action.PAGE for one in addresses}
         left: list[tuple[Queue, Noted]] = []
         async with self.parts.arrivals.bringing(*addresses):
-            found = [(one, self.parts.horizon.queue_at(one.target)) for one in backs]
+            found = [(one, self.parts.store.queue_at(one.target)) for one in backs]
             targets = {target.content.queue_id: target for _, target in found}
 
             def note(_tx: TxId) -> None:

@@ -52,8 +52,8 @@ class Lending:
 
     async def settled(self) -> None:
         """Return when all that was published is durable. Raises WriteFailed."""
-        horizon, position = self.parts.horizon, self.parts.journals.messages.position
-        await horizon.settled_unbroken(position, only_adds=True)
+        store, position = self.parts.store, self.parts.journals.messages.position
+        await store.settled_unbroken(position, only_adds=True)
 
     @property
     def end(self) -> LentEnd:

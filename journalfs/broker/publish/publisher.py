@@ -130,7 +130,7 @@ class FilePublisher:
             if self._forgotten:
                 return True
             if self._framer is not None and self._size_bytes:
-                await self._sending.parts.horizon.published()
+                await self._sending.parts.store.published()
             if not unfinished:
                 return False
             could_end = True
@@ -204,7 +204,7 @@ class FilePublisher:
                 rest = self._framer.pending()
                 await self._publish_rest(self._framer.finish(), rest)
                 if self._size_bytes:
-                    await self._sending.parts.horizon.published()
+                    await self._sending.parts.store.published()
 
     async def finish_flushed(self) -> None:
         """The last close of a file whose last flush failed, or never came: what was flushed before counts."""

@@ -130,7 +130,7 @@ class Sending:
         are `admitted` already. `settles`: the note of what was flushed that they take the place of.
         """
         parts = self.parts
-        parts.horizon.refuse_failed()
+        parts.store.refuse_failed()
         if isinstance(messages, Sequence) and not messages:
             return
         with admitted or await self.admission.enter(address) as entered:
@@ -148,10 +148,10 @@ class Sending:
                     self.admission.drop(of, sent.messages)
                 self.tell_duplicates(path or path_of(address, queue), address, sent)
                 if ways.pages:
-                    await unbroken(parts.horizon.show)  # what is in pages does not wait for the journal
+                    await unbroken(parts.store.show)  # what is in pages does not wait for the journal
                 if sent.position is None:
                     # What makes them superfluous may be on its way itself.
-                    await parts.horizon.published()
+                    await parts.store.published()
                     return
                 self.weighed(sent, sent.position)
                 entered.done()
@@ -170,9 +170,9 @@ class Sending:
         parts, writer = self.parts, self.parts.journals.messages
         if whole or (self._writes_wait and writer.waits(transactional=transactional)):
             only_adds = not parts.removing.has_replaced
-            await parts.horizon.settled_unbroken(position, only_adds=only_adds)
+            await parts.store.settled_unbroken(position, only_adds=only_adds)
         elif writer.committer.reached_position >= position:
-            await unbroken(parts.horizon.show)
+            await unbroken(parts.store.show)
 
     def weighed(self, sent: Sent, position: Position) -> None:
         for of, held in sent.held.items():
@@ -283,7 +283,7 @@ class Sending:
         ruled = self.parts.rules.expiring(address, messages)
         routed = self.routing.routed(address, queue, ruled, ways.pages)
         for one in routed:
-            self.parts.horizon.refuse_message(one.message)
+            self.parts.store.refuse_message(one.message)
             self.parts.kinds.refuse_unloadable(one.queues, one.message)
         if not ways.pages and not ways.drops:
             return routed

@@ -113,7 +113,7 @@ class AutoDeleting:
         return used and self.core.clock.now_ms() - since_ms >= binding.auto_delete_delay_ms
 
     def _count(self, queue: Queue) -> int:
-        return self.deleting.parts.horizon.queue_at((queue.address, queue.name)).message_count
+        return self.deleting.parts.store.queue_at((queue.address, queue.name)).message_count
 
     def _is_empty(self, queue: Queue) -> bool:
         paged = self.core.paged(queue.address)

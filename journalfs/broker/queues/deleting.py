@@ -48,7 +48,7 @@ class Deleting:
         """
         async with self._alone(address):
             model = queue_named(self.parts.core.bindings, address, name)
-            found = self.parts.horizon.queue_at((address, name))
+            found = self.parts.store.queue_at((address, name))
             if len(found):
                 raise NotEmpty(f"{address}::{name}: it holds messages")
             refuse_concerned(found.content)
@@ -64,7 +64,7 @@ class Deleting:
         async with self._alone(model.address):
             if not is_unused():
                 return False
-            found = self.parts.horizon.queue_at((model.address, model.name))
+            found = self.parts.store.queue_at((model.address, model.name))
             if len(found):
                 await self.deliveries.purge(found)
             if found.message_count or any_concerned(found.content):
@@ -78,7 +78,7 @@ class Deleting:
         self.parts.arrivals.leaving.add(address)
         try:
             await self.parts.arrivals.none(address)
-            await self.parts.horizon.published()
+            await self.parts.store.published()
             yield
         finally:
             self.parts.arrivals.leaving.discard(address)

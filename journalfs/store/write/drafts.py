@@ -315,7 +315,7 @@ class Drafts:
         self.parts = parts = sending.parts
         self.core = parts.core
         self.removing = parts.removing
-        self.find = parts.horizon.queue_at
+        self.find = parts.store.queue_at
         self.committed = Settled(parts.core, parts.journals, DRAFTS)
         self.place = place
         self.sync = sync
@@ -399,7 +399,7 @@ class Drafts:
 
     async def begin(self, name: str) -> None:
         """Raises `NameTaken`."""
-        self.parts.horizon.refuse_failed()
+        self.parts.store.refuse_failed()
         if name in self._drafts:
             raise NameTaken(f"there is a transaction {name}")
         make = partial(DraftFolder.make, self.place(), name, self.core.clock.now_ms(), sync=self.sync)
@@ -411,7 +411,7 @@ class Drafts:
         self, name: str, source: QueuePath, message_ids: Sequence[MessageId], target: QueuePath | None
     ) -> int:
         """Raises `HeldByReaders`, `HeldByTransaction`, `NameTaken`, `NoSuchName`."""
-        self.parts.horizon.refuse_failed()
+        self.parts.store.refuse_failed()
         draft = self._named(name)
         async with draft.turn:
             self._named(name, draft)
@@ -427,7 +427,7 @@ class Drafts:
             except BaseException:
                 await unbroken(lambda: self._free(draft, held))
                 raise
-            await unbroken(self.parts.horizon.show)
+            await unbroken(self.parts.store.show)
         return len(ids)
 
     async def give_back(self, name: str, place: QueuePath, message_ids: Sequence[MessageId]) -> int:
@@ -460,7 +460,7 @@ class Drafts:
             draft.drop(few)
             self.deliveries.show_again(few.chosen)
         before_others()
-        await self.parts.horizon.show()
+        await self.parts.store.show()
         for few in held:
             await self.leaving.stayed(few.chosen)
 
@@ -471,7 +471,7 @@ class Drafts:
 
     async def prepare(self, name: str, xid: str, sends: Sequence[Send], patience: Patience) -> None:
         """Raises `NameTaken`, and `WrongCall` for what is no id of XA."""
-        self.parts.horizon.refuse_prepared()
+        self.parts.store.refuse_prepared()
         found = xid_of(xid.replace("%2F", "/"))
         if found is None:
             raise WrongCall(
@@ -493,7 +493,7 @@ class Drafts:
         *,
         prepares: bool,
     ) -> None:
-        self.parts.horizon.refuse_failed()
+        self.parts.store.refuse_failed()
         draft = self._named(name)
         async with draft.turn:
             self._named(name, draft)
@@ -589,7 +589,7 @@ class Drafts:
         self, draft: Draft, leaves: Iterable[Leaves], position: Position, *, prepares: bool
     ) -> None:
         """It is in the journal: let go of what it held, and of itself."""
-        await self.parts.horizon.settled(position)
+        await self.parts.store.settled(position)
         for held in draft.held:
             self.deliveries.forget(held.chosen)
         if prepares:
