@@ -55,6 +55,11 @@ class Writable:
     def root(self) -> Path:
         return self.derived or self.little.root
 
+    def with_small_files(self, more: str = "") -> None:
+        """`more` is for its journalfs.toml, too."""
+        said = f'journal-type = "{self.backend}"\njournal-file-size = 65536\n'
+        (self.root / "journalfs.toml").write_text(said + more)
+
     @property
     def clock(self) -> FakeClock:
         return self.little.clock

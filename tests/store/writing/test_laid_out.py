@@ -39,9 +39,7 @@ async def test_who_opens_a_part_again_gets_what_is_there_by_then(writable: Writa
 
 
 async def test_files_of_what_nobody_reads_are_used_again(writable: Writable) -> None:
-    (writable.root / "journalfs.toml").write_text(
-        f'journal-type = "{writable.backend}"\njournal-file-size = 65536\n'
-    )
+    writable.with_small_files()
     async with writable.open() as store:
         publisher = store.publisher("work", "work.a", "in")
         await publisher.write(b"".join(b"%d %s\n" % (n, b"x" * 500) for n in range(300)))

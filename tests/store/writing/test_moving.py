@@ -60,9 +60,7 @@ async def test_what_is_moved_expires_when_it_would_have(writable: Writable) -> N
     drop_what_expires(writable)
     line = {"body": "x", "expiration": START_MS + 1000}
     async with writable.open() as store:
-        publisher = store.publisher(*A, "in.jsonl")
-        await publisher.write(json.dumps(line).encode() + b"\n")
-        await publisher.finish()
+        await publish_file(store, *A, "in.jsonl", json.dumps(line).encode() + b"\n")
         ids = [MessageId(one["id"]) for one in envelopes(lines_of(store, "work.a"))]
         assert await store.move(A, ids, B) == 1
         assert [one["expiration"] for one in envelopes(lines_of(store, "work.b"))] == [START_MS + 1000]
@@ -87,9 +85,9 @@ async def test_the_address_that_it_is_moved_to_says_when_it_expires(writable: Wr
             await store.create_queue(address, address)
             await store.set_attribute(address, None, f"user.journalfs.{name}", b"5000")
         for address, times in {"delayed": (5000, 10_000_000), "bounded": (5000, 5000)}.items():
-            publisher = store.publisher(*A, "in.jsonl")
-            await publisher.write("".join(json.dumps(line) + "\n" for line in lines).encode())
-            await publisher.finish()
+            await publish_file(
+                store, *A, "in.jsonl", "".join(json.dumps(line) + "\n" for line in lines).encode()
+            )
             ids = [MessageId(one["id"]) for one in envelopes(lines_of(store, "work.a"))]
             assert await store.move(A, ids, B) == len(lines)
             stated = [one.get("expiration", 0) for one in envelopes(lines_of(store, "work.b"))]
@@ -168,9 +166,7 @@ async def test_the_schedule_of_the_queue_counts_and_not_that_of_the_message(
         await store.create_queue("other", "other.a")
         of = None if setting == "max-size-messages" else "other.a"
         await store.set_attribute("other", of, f"user.journalfs.{setting}", COPIED[setting])
-        publisher = store.publisher(*A, "in.jsonl")
-        await publisher.write(json.dumps(line | {"largeMessage": large}).encode() + b"\n")
-        await publisher.finish()
+        await publish_file(store, *A, "in.jsonl", json.dumps(line | {"largeMessage": large}).encode() + b"\n")
         (before,) = envelopes(lines_of(store, A[1]))
         assert before["scheduledTime"] == LATER_MS
         first = MessageId(before["id"])
@@ -201,9 +197,7 @@ async def test_a_damaged_message_is_moved_as_it_is_or_not_at_all(writable: Writa
         reference = record_bodies.reference(queue_of(store, A[1]).content.queue_id)
         await writer.durable(writer.stage_update(RecordId(damaged), MessageType.ADD_REFERENCE, reference))
         store.look_now()
-        publisher = store.publisher(*A, "in")
-        await publisher.write(b"whole\n")
-        await publisher.finish()
+        await publish_file(store, *A, "in", b"whole\n")
         ids = [one["id"] for one in envelopes(lines_of(store, A[1]))]
         assert ids[0] == damaged
         if setting == "enabled":
@@ -235,9 +229,7 @@ async def make_full(store: WritingStore, policy: str, messages: int) -> None:
     await store.create_queue(*FULL)
     await store.set_attribute(FULL[0], None, "user.journalfs.max-size-messages", b"%d" % messages)
     await store.set_attribute(FULL[0], None, "user.journalfs.address-full-policy", policy.encode())
-    publisher = store.publisher(*A, "in")
-    await publisher.write(b"".join(b"%d\n" % number for number in range(messages + 2)))
-    await publisher.finish()
+    await publish_file(store, *A, "in", b"".join(b"%d\n" % number for number in range(messages + 2)))
 
 
 def ids_of(store: WritingStore) -> list[MessageId]:
@@ -322,9 +314,7 @@ async def test_a_queue_whose_values_are_replaced_does_not_begin_to_page(writable
         for queue in (FULL[1], "full.ring"):
             for one in ids_of(store):
                 assert await store.move(A, [one], (FULL[0], queue)) == 1
-            publisher = store.publisher(*A, "in")
-            await publisher.write(b"0\n1\n2\n")
-            await publisher.finish()
+            await publish_file(store, *A, "in", b"0\n1\n2\n")
         assert len(ids) == 3
         assert bodies(store, FULL[1]) == ["0", "1", "2"]
         assert bodies(store, "full.ring") == ["1", "2"]
@@ -362,9 +352,9 @@ async def test_all_kinds_keep_their_order_on_their_way_to_another_address(writab
     async with writable.open() as store:
         await store.create_address("other")
         await store.create_queue("other", "other.a")
-        publisher = store.publisher(*A, "in.jsonl")
-        await publisher.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
-        await publisher.finish()
+        await publish_file(
+            store, *A, "in.jsonl", b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+        )
         before = envelopes(lines_of(store, "work.a"))
         assert len(before) == len(lines)
         assert await store.move_part(A, ".all.jsonl", ("other", "other.a")) == len(lines)

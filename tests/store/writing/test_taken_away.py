@@ -21,9 +21,7 @@ def gone(store: WritingStore) -> list[str]:
 
 @pytest.mark.rule("S-49")
 async def test_nothing_is_written_once_a_file_is_gone(writable: Writable) -> None:
-    (writable.root / "journalfs.toml").write_text(
-        f'journal-type = "{writable.backend}"\njournal-file-size = 65536\n'
-    )
+    writable.with_small_files()
     aside = writable.root.parent / "aside.amq"
     async with writable.open(index=True) as store:
         publisher = store.publisher("work", "work.a", "in")
@@ -55,9 +53,7 @@ async def test_nothing_is_written_once_a_file_is_gone(writable: Writable) -> Non
 
 @pytest.mark.rule("S-49")
 async def test_nothing_is_written_once_a_file_is_cut(writable: Writable) -> None:
-    (writable.root / "journalfs.toml").write_text(
-        f'journal-type = "{writable.backend}"\njournal-file-size = 65536\n'
-    )
+    writable.with_small_files()
     async with writable.open(index=True) as store:
         publisher = store.publisher("work", "work.a", "in")
         await publisher.write(b"".join(b"%d %s\n" % (n, b"x" * 500) for n in range(300)))
@@ -75,9 +71,7 @@ async def test_nothing_is_written_once_a_file_is_cut(writable: Writable) -> None
 
 @pytest.mark.rule("S-49")
 async def test_a_file_that_is_gone_is_told_after_a_kill(writable: Writable, tmp_path: Path) -> None:
-    (writable.root / "journalfs.toml").write_text(
-        f'journal-type = "{writable.backend}"\njournal-file-size = 65536\n'
-    )
+    writable.with_small_files()
     async with writable.open(index=True) as store:
         publisher = store.publisher("work", "work.a", "in")
         await publisher.write(b"".join(b"%d %s\n" % (n, b"x" * 500) for n in range(300)))

@@ -16,20 +16,22 @@ from journalfs.records.files.pool import WriteFile
 from journalfs.records.files.writer import JournalWriter
 from journalfs.store import open_store
 from journalfs.store.write.store import WritingStore
+from tests.store.publishing import publish_file
 from tests.store.writing.conftest import Writable, lines_of, queue_of
 
 
 async def test_files_are_compacted_and_what_lives_is_still_there(writable: Writable) -> None:
-    (writable.root / "journalfs.toml").write_text(
-        f'journal-type = "{writable.backend}"\njournal-file-size = 65536\n'
-        "journal-compact-min-files = 4\njournal-compact-percentage = 50\n"
-    )
+    writable.with_small_files("journal-compact-min-files = 4\njournal-compact-percentage = 50\n")
     kept: list[int] = []
     async with writable.open() as store:
         for turn in range(40):
-            publisher = store.publisher("work", "work.a", "in")
-            await publisher.write(b"".join(b"%d-%d %s\n" % (turn, n, b"x" * 500) for n in range(20)))
-            await publisher.finish()
+            await publish_file(
+                store,
+                "work",
+                "work.a",
+                "in",
+                b"".join(b"%d-%d %s\n" % (turn, n, b"x" * 500) for n in range(20)),
+            )
             ids = [json.loads(line)["id"] for line in lines_of(store, "work.a")]
             fresh = [one for one in ids if one not in kept]
             assert len(fresh) == 20
@@ -47,10 +49,7 @@ async def test_files_are_compacted_and_what_lives_is_still_there(writable: Writa
 @pytest.mark.rule("S-91")
 async def test_many_compactions_with_as_much_alive_make_no_more_files(writable: Writable) -> None:
     """By themselves and on demand, of both journals."""
-    (writable.root / "journalfs.toml").write_text(
-        f'journal-type = "{writable.backend}"\njournal-file-size = 65536\n'
-        "journal-compact-min-files = 2\njournal-compact-percentage = 90\n"
-    )
+    writable.with_small_files("journal-compact-min-files = 2\njournal-compact-percentage = 90\n")
     counts: list[tuple[int, int]] = []
     async with writable.open() as store:
         both = store.journals.messages, store.journals.bindings
@@ -77,9 +76,7 @@ def journal_files(writer: JournalWriter) -> int:
 
 
 async def published(store: WritingStore, line: bytes) -> list[MessageId]:
-    publisher = store.publisher("work", "work.a", "in")
-    await publisher.write(line)
-    await publisher.finish()
+    await publish_file(store, "work", "work.a", "in", line)
     return [MessageId(json.loads(lines_of(store, "work.a")[-1])["id"])]
 
 
@@ -91,9 +88,9 @@ async def test_files_of_a_smaller_size_are_whole(writable: Writable) -> None:
     toml.write_text(f"{setting}262144\n")
     async with writable.open() as store:
         for size in (500, 40_000):
-            publisher = store.publisher("work", "work.a", "in")
-            await publisher.write(b"".join(b"%d %s\n" % (n, b"x" * size) for n in range(20)))
-            await publisher.finish()
+            await publish_file(
+                store, "work", "work.a", "in", b"".join(b"%d %s\n" % (n, b"x" * size) for n in range(20))
+            )
         lines = lines_of(store, "work.a")
     toml.write_text(f"{setting}102400\n")
     async with writable.open() as store:
@@ -108,20 +105,22 @@ async def test_files_of_a_smaller_size_are_whole(writable: Writable) -> None:
 
 
 async def test_an_open_part_keeps_its_bytes_while_its_files_are_used_again(writable: Writable) -> None:
-    (writable.root / "journalfs.toml").write_text(
-        f'journal-type = "{writable.backend}"\njournal-file-size = 65536\n'
-    )
+    writable.with_small_files()
     async with writable.open() as store:
-        publisher = store.publisher("work", "work.a", "in")
-        await publisher.write(b"".join(b"first %d %s\n" % (n, b"x" * 500) for n in range(100)))
-        await publisher.finish()
+        await publish_file(
+            store, "work", "work.a", "in", b"".join(b"first %d %s\n" % (n, b"x" * 500) for n in range(100))
+        )
         before = lines_of(store, "work.a")
         source = queue_of(store, "work.a").open_all()
         await store.acknowledge_part(("work", "work.a"), "_tail.jsonl")
         for turn in range(30):
-            publisher = store.publisher("work", "work.a", "in")
-            await publisher.write(b"".join(b"%d-%d %s\n" % (turn, n, b"y" * 500) for n in range(20)))
-            await publisher.finish()
+            await publish_file(
+                store,
+                "work",
+                "work.a",
+                "in",
+                b"".join(b"%d-%d %s\n" % (turn, n, b"y" * 500) for n in range(20)),
+            )
             await store.acknowledge_part(("work", "work.a"), "_tail.jsonl")
             await store.journals.messages.upkeep.tidy()
         assert bytes(source.read(0, source.size_bytes)).splitlines() == before
@@ -130,13 +129,11 @@ async def test_an_open_part_keeps_its_bytes_while_its_files_are_used_again(writa
 
 async def test_compaction_before_anything_was_written(writable: Writable) -> None:
     """What is shown comes from the files that take the place of those that are emptied."""
-    (writable.root / "journalfs.toml").write_text(
-        f'journal-type = "{writable.backend}"\njournal-file-size = 65536\n'
-    )
+    writable.with_small_files()
     async with writable.open() as store:
-        publisher = store.publisher("work", "work.a", "in")
-        await publisher.write(b"".join(b"%d %s\n" % (n, b"x" * 500) for n in range(300)))
-        await publisher.finish()
+        await publish_file(
+            store, "work", "work.a", "in", b"".join(b"%d %s\n" % (n, b"x" * 500) for n in range(300))
+        )
         before = lines_of(store, "work.a")
     async with writable.open() as store:
         await store.journals.messages.upkeep.compact()
@@ -151,13 +148,12 @@ async def test_what_is_opened_before_compacted_files_get_their_names_stays_reada
     writable: Writable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A part's files are known by the names that they have when the journal may use them again."""
-    (writable.root / "journalfs.toml").write_text(
-        f'journal-type = "{writable.backend}"\njournal-file-size = 65536\n'
-    )
+    writable.with_small_files()
     commit = Compaction._commit
     opened: list[ByteSource] = []
 
     async with writable.open() as store:
+        publisher = store.publisher("work", "work.a", "in")
 
         async def look_and_open() -> None:
             await publisher.write(b"meanwhile\n")
@@ -169,9 +165,9 @@ async def test_what_is_opened_before_compacted_files_get_their_names_stays_reada
             commit(compaction, outputs)
 
         monkeypatch.setattr(Compaction, "_commit", looked_at_first)
-        publisher = store.publisher("work", "work.a", "in")
-        await publisher.write(b"".join(b"%d %s\n" % (n, b"x" * 500) for n in range(300)))
-        await publisher.finish()
+        await publish_file(
+            store, "work", "work.a", "in", b"".join(b"%d %s\n" % (n, b"x" * 500) for n in range(300))
+        )
         upkeep = store.journals.messages.upkeep
         await upkeep.compact()
         (source,) = opened
@@ -185,9 +181,7 @@ async def test_what_is_opened_before_compacted_files_get_their_names_stays_reada
 
 async def test_what_was_read_anew_last_stays(writable: Writable, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody looks while the journal is read anew in a thread: what is shown never goes back from there."""
-    (writable.root / "journalfs.toml").write_text(
-        f'journal-type = "{writable.backend}"\njournal-file-size = 65536\n'
-    )
+    writable.with_small_files()
     async with writable.open() as store, trio.open_nursery() as nursery:
         publisher = store.publisher("work", "work.a", "in")
         await publisher.write(b"".join(b"%d %s\n" % (n, b"x" * 500) for n in range(300)))
