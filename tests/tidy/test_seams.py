@@ -88,6 +88,7 @@ REACHES_BY_PATH: dict[str, str] = {
     "journalfs/spark/tables.py": "the folder of temporary files, for what a task reads of a database",
     "journalfs/spark/writer.py": "a mount, from outside",
     "journalfs/store/creating.py": "the path that was given",
+    "journalfs/store/write/acquiring.py": "the folder of temporary files",
     "mount/callers.py": "/proc",
     "mount/fastwait.py": "/proc",
     "mount/helper.py": "the path that was given",
