@@ -110,6 +110,10 @@ class Change(Pauses):
         """Whether anything of it was staged."""
         return bool(self._at_once) or (self.tx != 0 and self._journals.messages.has_open(self.tx))
 
+    async def after(self, records: int) -> None:
+        if self.tx:  # else it counts with what was staged, and is not given up any more
+            await super().after(records)
+
     def at_once(self, stage: Callable[[TxId], None]) -> None:
         """Have this staged right before the end. It does not wait."""
         self._at_once.append(stage)

@@ -10,7 +10,7 @@ An address goes on paging until every queue consumed what lies in its pages (`Pa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,7 +23,7 @@ from journalfs.engine.message_batch import TextBatch
 from journalfs.engine.page_file import PageStore
 from journalfs.engine.pages import PageTexts
 from journalfs.engine.waiting import Turn, checkpoint, offload
-from journalfs.errors import failing
+from journalfs.errors import JournalfsError, failing
 from journalfs.format import record_bodies
 from journalfs.format.page_folder import ADDRESS_FILE_NAME
 from journalfs.format.page_record import NO_TRANSACTION, page_record
@@ -69,6 +69,7 @@ class InPages:
         self._address = address
         self._writing: dict[str, Writing] = {}
         self._holds = {of: change.entered.enter_context(paging.held_by(of)) for of in pages_of}
+        change.entered.push_async_exit(self._ended)
         self.pairs = 0
         change.pages.append(self)
 
@@ -100,6 +101,12 @@ class InPages:
     async def synced(self) -> None:
         for writing in self._writing.values():
             await writing.done(sync=self._change.tx != 0 or self._paging.sync_alone)
+
+    async def _ended(self, kind: type[BaseException] | None, *_error: object) -> None:
+        """Write what is staged of a change that came to nothing: if nobody did, its pages were never idle."""
+        for writing in self._writing.values() if kind is not None else ():
+            with suppress(JournalfsError):
+                await writing.done(sync=False)
 
 
 @dataclass(slots=True)
@@ -306,9 +313,13 @@ class Paging:
         """Pages with records that are not known yet to count or not."""
         return frozenset(page for hold in self._unknown(address) for page in hold.pages)
 
-    def messages_unknown(self, address: str) -> int:
-        """How many messages in its pages are not known yet to count or not."""
-        return sum(hold.messages for hold in self._unknown(address))
+    def messages_unknown(self, address: str, entering: int) -> int:
+        """How many messages in its pages are not known yet to count or not, with one of each publication that
+        is `entering`, as far as it has not written any.
+        """
+        unknown = self._unknown(address)
+        writing = sum(1 for hold in unknown if hold.position is None and hold.messages)
+        return sum(hold.messages for hold in unknown) + max(0, entering - writing)
 
     def page_count(self, address: str) -> int:
         """How many pages the address has, with those that were begun since the last look, and without those

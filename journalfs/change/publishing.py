@@ -249,18 +249,24 @@ class Publishing:
                     if self.kinds.special(one.queues):
                         self.kinds.arrived_in(tx, one.queues, message_id, one.message, batch.now_ms)
 
-        change.at_once(stage)
+        if numbered:
+            change.at_once(stage)
 
-    def remember_in(self, change: Change, address: str, routed: Iterable[Routed]) -> None:
-        """Stage the duplicate ids of messages that the store itself sends: the address remembers them, and
-        takes a message whose id it remembers already all the same.
+    def remember_in(self, change: Change, address: str, routed: Sequence[Routed]) -> None:
+        """Have the duplicate ids of messages staged that the store itself sends: the address remembers them,
+        and takes a message whose id it remembers already all the same. Right before the end: nobody who
+        comes meanwhile is left out for what is given up then.
         """
         remembered = Remembered(address)
         change.undo.append(lambda: self._duplicates.forget(remembered))
-        for one in routed:
-            duplicate_id = one.message.duplicate_id
-            if duplicate_id is not None and not self._duplicates.has(address, duplicate_id):
-                self._stage_duplicate_id(change.tx, remembered, duplicate_id)
+
+        def stage(tx: TxId) -> None:
+            for one in routed:
+                duplicate_id = one.message.duplicate_id
+                if duplicate_id is not None and not self._duplicates.has(address, duplicate_id):
+                    self._stage_duplicate_id(tx, remembered, duplicate_id)
+
+        change.at_once(stage)
 
     def _batch(self, change: Change, address: str) -> _Batch:
         return _Batch(address, self._clock.now_ms(), change.bodies)

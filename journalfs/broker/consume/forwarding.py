@@ -110,7 +110,7 @@ class Forwarding:
             leaving = self._made(queue, origins, ways, why)
             if not len(leaving):
                 return 0
-            await self._parts.store.settled(await self._staged(leaving))
+            await self._parts.settle(await self._staged(leaving))
         self._tell(queue, leaving, why)
         return len(leaving)
 
@@ -223,7 +223,7 @@ class Forwarding:
             for to, copies in leaving.copies.items():
                 numbered = ((message_id, one.message) for message_id, one in copies)
                 await publishing.write_bodies(change, to, numbered)
-                publishing.remember_in(change, to, (one for _, one in copies))
+                publishing.remember_in(change, to, [one for _, one in copies])
                 publishing.stage_arriving_in(change, to, copies)
             await self._parts.removing.stage_in(change, leaving.chosen, self._leaving.empties)
             return change.commit()

@@ -190,7 +190,7 @@ class PageRoom:
     def _by(self, address: str, limits: AddressLimits) -> str | None:
         messages = 0
         if limits.page_limit_messages >= 0:
-            on_its_way = self._paging.messages_unknown(address) + self._entering[address]
+            on_its_way = self._paging.messages_unknown(address, self._entering[address])
             messages = self._most_known(address) + on_its_way
         return limits.pages_reached(self._paging.page_count(address), messages)
 

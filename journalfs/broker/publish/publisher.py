@@ -13,7 +13,7 @@ from journalfs.broker.limits.admission import Admitted
 from journalfs.broker.publish.flushed import Flushed
 from journalfs.broker.publish.framing import Framer, Framing, framing_of
 from journalfs.broker.publish.publication import path_of
-from journalfs.engine.waiting import Slices, Turn
+from journalfs.engine.waiting import Slices, Turn, unbroken
 from journalfs.errors import JournalfsError, failing
 from journalfs.format.flush_note import FlushNote
 from journalfs.limits import PARSED_PIECE_BYTES, SPOOLED_IN_MEMORY_BYTES_MAX
@@ -274,5 +274,6 @@ class FilePublisher:
             settles=settles,
         )
         if note is not None:
-            await self._flushed.settled(note.note_id)
+            # It counts: given up now, it would be written again.
+            await unbroken(lambda: self._flushed.settled(note.note_id))
             self._note = self._next_id = None

@@ -144,6 +144,9 @@ class Sending:
                 replaces = self.replaces(address, queue)
                 ways = self.ways(address, queue, entered)
                 sent = await self._stage(address, queue, messages, ways, settles, replaces=replaces)
+                if sent.position is not None:
+                    self.weighed(sent, sent.position)
+                entered.done()
                 for of in ways.drops:
                     self.admission.drop(of, sent.messages)
                 self.tell_duplicates(path or path_of(address, queue), address, sent)
@@ -153,8 +156,6 @@ class Sending:
                     # What makes them superfluous may be on its way itself.
                     await parts.store.published()
                     return
-                self.weighed(sent, sent.position)
-                entered.done()
                 await self._settled(sent.position, whole=whole, transactional=sent.transactional)
                 if ways.pages:
                     self.admission.look_again()  # who waits to know how much is in pages
