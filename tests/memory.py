@@ -30,6 +30,7 @@ from journalfs.format.flush_note import FlushNote
 from journalfs.format.record_types import RecordKind
 from journalfs.ids import MessageId
 from journalfs.records import sources
+from journalfs.records.capabilities import Capabilities
 from journalfs.records.older.derived import DerivedStore
 from journalfs.records.older.reading import DATABASE, deriving, keep, make_derived, remove_derived
 
@@ -264,6 +265,8 @@ class MemoryLog:
 
 class OwnedMemory:
     """See `journalfs.records.sources.DatabaseOwnership`."""
+
+    capabilities = Capabilities(drafts_outlive=False)
 
     directories: tuple[Path, ...] = ()
 

@@ -19,6 +19,7 @@ from journalfs.engine.disk import DiskBackend
 from journalfs.engine.logged import Failing
 from journalfs.engine.page_file import PageStore
 from journalfs.errors import JournalfsError, NotAStore, OlderStore
+from journalfs.records.capabilities import Capabilities
 from journalfs.records.older import derive
 
 
@@ -44,6 +45,7 @@ class Ownership(Protocol):
     directories: tuple[Path, ...]
     """Where it lies, whose disks may be full; none for a database."""
     failing: Failing
+    capabilities: Capabilities
 
     def backends(self, journal_dir: Path, bindings_dir: Path) -> tuple[DiskBackend, DiskBackend]:
         """Of the message journal, and of the bindings journal."""

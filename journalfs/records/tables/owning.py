@@ -22,6 +22,7 @@ from journalfs.engine.logged import Failing, LoggedBackend
 from journalfs.engine.page_file import PageFile, PageStore
 from journalfs.format.flush_note import FlushNote
 from journalfs.ids import MessageId
+from journalfs.records.capabilities import Capabilities
 from journalfs.records.older.reading import deriving, keep, remove_derived
 from journalfs.records.tables.database import Database
 from journalfs.records.tables.deriving import derive_into
@@ -35,6 +36,8 @@ log = logging.getLogger(__name__)
 
 class OwnedTables:
     """`release` it, whatever happens."""
+
+    capabilities = Capabilities(drafts_outlive=False)
 
     def __init__(self, settings: DatabaseSettings) -> None:
         """Take the lease and derive what is there; missing tables are made. Raises `StoreBusy`,

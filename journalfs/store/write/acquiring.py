@@ -36,6 +36,7 @@ from journalfs.ids import MessageId, RecordId
 from journalfs.live.core import Core
 from journalfs.live.events import Events, take_words
 from journalfs.live.missing import refuse_without_journal, refuse_without_pages
+from journalfs.records.capabilities import ALL
 from journalfs.records.files.kept_damage import KeptDamage
 from journalfs.records.files.loader import JournalLoader
 from journalfs.records.files.write_settings import WriteSettings
@@ -204,6 +205,7 @@ class Acquiring:
 
     store_type = WritingStore
     postpones = False
+    capabilities = ALL
     settings_place = "journalfs.toml"
     """Where settings can be written, for people."""
     directories: tuple[Path, ...] = ()
@@ -296,6 +298,7 @@ class Acquiring:
             disk=disk_limits(core, self.directories),
             pages=self.pages(),
             flushed=self.flushed(self.layout.root / "journalfs" / FLUSHED),
+            capabilities=self.capabilities,
         )
 
     def flushed(self, path: Path) -> FlushedFolder:

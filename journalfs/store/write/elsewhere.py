@@ -30,7 +30,6 @@ from journalfs.store.write.undo import aside_of
 class ElsewhereStore(WritingStore):
     """Made by `open_for_writing`. What lies beside the journals (staged files) goes with it."""
 
-    drafts_outlive = False
     owned: Ownership
 
     def own_directory(self, name: str) -> Path:
@@ -57,7 +56,7 @@ class AcquiringElsewhere(Acquiring):
     settings_place = ".settings of addresses in the mount"
 
     def __init__(self, owned: Ownership, sync: SyncMode, clock: Clock) -> None:
-        self.owned, self.directories = owned, owned.directories
+        self.owned, self.directories, self.capabilities = owned, owned.directories, owned.capabilities
         layout = locate_store(owned.place)
         settings = journal_settings(layout.config)
         super().__init__(layout, settings, sync, clock, index=False, name=owned.shown)

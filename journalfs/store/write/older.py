@@ -12,12 +12,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 from msgspec.structs import replace as with_
 
 from journalfs import door
-from journalfs.api import QueuePath
 from journalfs.bodies.aside import Aside
 from journalfs.bodies.flushed import FlushedFolder
 from journalfs.bodies.writing import BodyStore
@@ -27,12 +26,11 @@ from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend
 from journalfs.engine.logged import Failing, LoggedBackend
 from journalfs.engine.page_file import PageStore
-from journalfs.errors import DecodeError, NotAStore, NotInOlderStore, OlderStore, StoreBusy
-from journalfs.format.core_message import CoreType
+from journalfs.errors import DecodeError, NotAStore, OlderStore, StoreBusy
 from journalfs.format.properties import Property
-from journalfs.ids import MessageId, QueueId
+from journalfs.ids import QueueId
 from journalfs.live.core import Core
-from journalfs.message.outgoing import CoreMessage, Outgoing
+from journalfs.records.capabilities import Capabilities
 from journalfs.records.files.write_settings import WriteSettings
 from journalfs.records.files.writer import JournalWriter
 from journalfs.records.older import openwire_out as out
@@ -63,7 +61,7 @@ from journalfs.records.older.reading import (
 from journalfs.store.journals import message_journal
 from journalfs.store.locks import WHOLE, LockedFile, take
 from journalfs.store.node_lock import NodeLock, describe_process
-from journalfs.store.write.elsewhere import AcquiringElsewhere, ElsewhereStore
+from journalfs.store.write.elsewhere import AcquiringElsewhere
 from journalfs.store.write.store import SyncMode
 
 # An AMQ Message Store, taken for writing: its locks, its data logs, and the derived store to work on.
@@ -71,8 +69,23 @@ from journalfs.store.write.store import SyncMode
 log = logging.getLogger(__name__)
 
 
+def refused_properties(entries: tuple[Property, ...]) -> str | None:
+    """Why a message cannot be kept there."""
+    try:
+        out.refuse_properties(entries)
+    except DecodeError as error:
+        return str(error)
+    return None
+
+
+HORNETQ_HAS: Final = Capabilities(administers=False, prepares=False, amqp=False, drafts_outlive=False)
+AMQ_HAS: Final = replace(HORNETQ_HAS, embeds=False, schedules=False, marks=False, lack_of=refused_properties)
+
+
 class OwnedAmq:
     """A directory of ActiveMQ 5.0 to 5.8, locked as that broker locks it."""
+
+    capabilities = AMQ_HAS
 
     def __init__(self, found: OlderStore, derived: Path | None) -> None:
         """Derive what is there, and have whoever starts on it later replay the data logs. Raises
@@ -173,15 +186,6 @@ class OwnedAmq:
         self._undo.close()
 
 
-def refused_properties(entries: tuple[Property, ...]) -> str | None:
-    """Why a message cannot be kept there."""
-    try:
-        out.refuse_properties(entries)
-    except DecodeError as error:
-        return str(error)
-    return None
-
-
 def _locked(source: Source) -> Iterator[LockedFile]:
     """Releases from 5.1 on lock a file of their own, and all the control file of the logs."""
     control = log_folder(source) / "data-control"
@@ -203,7 +207,7 @@ def acquire_older(
             raise _only_read(found, "data logs are written where the directory above them is given")
         if not log_files(found.root / "journal"):
             raise NotAStore(found.root, f"no data logs (data-*) in {found.root / 'journal'}")
-        return _AcquiringAmq(OwnedAmq(found, derived), sync, clock)
+        return _AcquiringOlder(OwnedAmq(found, derived), sync, clock)
     if found.kind != HORNETQ:
         raise _only_read(found, f"stores of kind {found.kind} are read only")
     for directory, extension in ((found.journal_dir, "hq"), (found.bindings_dir, "bindings")):
@@ -226,76 +230,9 @@ def _only_read(found: OlderStore, reason: str) -> OlderStore:
     )
 
 
-class OlderWritingStore(ElsewhereStore):
-    """Queues, settings and what else belongs to the broker's administration stay as they are."""
-
-    def refuse_message(self, message: Outgoing) -> None:
-        if not isinstance(message, CoreMessage):
-            self._lacks("a message of AMQP")
-
-    def refuse_prepared(self) -> None:
-        self._lacks("a transaction that is prepared, or decided by hand")
-
-    def _lacks(self, what: str) -> NoReturn:
-        raise NotInOlderStore(self.owned.shown, what)
-
-    async def create_address(self, name: str) -> None:
-        self._lacks(f"making the address {name}")
-
-    async def delete_address(self, name: str) -> None:
-        self._lacks(f"deleting the address {name}")
-
-    async def create_queue(self, address: str, name: str) -> None:
-        self._lacks(f"making the queue {address}::{name}")
-
-    async def delete_queue(self, address: str, name: str) -> None:
-        self._lacks(f"deleting the queue {address}::{name}")
-
-    async def make_queue(self, address: str, name: str, accepted: str) -> None:
-        self._lacks(f"making the queue {address}::{name}")
-
-    async def set_attribute(self, address: str, queue: str | None, name: str, value: bytes) -> None:
-        self._lacks(f"setting {name} of {address}")
-
-    async def remove_attribute(self, address: str, queue: str | None, name: str) -> None:
-        self._lacks(f"setting {name} of {address}")
-
-    def check_settings(self, address: str, queue: str | None, text: bytes) -> None:
-        self._lacks(f"settings of {address}")
-
-    async def write_settings(self, address: str, queue: str | None, text: bytes) -> None:
-        self._lacks(f"settings of {address}")
-
-
-class AmqWritingStore(OlderWritingStore):
-    """Schedules and delivery counts are not in it, too."""
-
-    def refuse_message(self, message: Outgoing) -> None:
-        super().refuse_message(message)
-        assert isinstance(message, CoreMessage)
-        if message.scheduled_ms:
-            self._lacks("a message that is due later")
-        if message.core_type in (CoreType.EMBEDDED, CoreType.LARGE_EMBEDDED):
-            self._lacks("a message that holds one of another protocol")
-        reason = refused_properties(message.properties.entries)
-        if reason is not None:
-            self._lacks(reason)
-
-    async def set_message_attribute(
-        self, queue: QueuePath, message_id: MessageId, name: str, value: bytes
-    ) -> None:
-        self._lacks(f"setting {name} of a message")
-
-
 class _AcquiringOlder(AcquiringElsewhere):
-    store_type: type[OlderWritingStore] = OlderWritingStore
-
     def set_orphans_aside(self, core: Core) -> None:
         """They stay where the older broker has them."""
-
-
-class _AcquiringAmq(_AcquiringOlder):
-    store_type = AmqWritingStore
 
 
 class _AcquiringHornetq(_AcquiringOlder):
@@ -310,6 +247,8 @@ class _AcquiringHornetq(_AcquiringOlder):
 
 class OwnedHornetq:
     """A data directory of HornetQ 2.2 to 2.4, locked as that broker locks it."""
+
+    capabilities = HORNETQ_HAS
 
     def __init__(self, found: OlderStore, derived: Path | None, clock: Clock) -> None:
         """Recover the journals and derive what is there. Raises `StoreBusy` and `SystemFailure`."""

@@ -47,7 +47,7 @@ def open_for_writing(
         acquiring.postpones = postpones
         store = acquiring.store()
         acquiring.tell_unconfigured(store.core)
-    store.auto_deleting.enabled = auto_delete
+    store.auto_deleting.enabled = auto_delete and acquiring.capabilities.administers
     store.expiring.enabled = expire
     return store
 

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
 
 import trio
 
@@ -46,7 +45,8 @@ from journalfs.change.store_parts import StoreParts
 from journalfs.engine.page_file import PageStore
 from journalfs.engine.tail import Tail
 from journalfs.engine.waiting import together
-from journalfs.errors import JournalfsError, NoSuchName, SettingRefused, StoreAway
+from journalfs.errors import JournalfsError, NoSuchName, NotInOlderStore, SettingRefused, StoreAway
+from journalfs.format.core_message import CoreType
 from journalfs.ids import MessageId, PageNumber
 from journalfs.limits import FOLLOW_INTERVAL_S, SETTLED_OPERATIONS
 from journalfs.live.content import Why
@@ -54,7 +54,8 @@ from journalfs.live.core import Core
 from journalfs.live.events import leave_words
 from journalfs.live.explaining import Explanations
 from journalfs.live.index import IndexDescription, describe, with_ledger
-from journalfs.message.outgoing import Outgoing
+from journalfs.message.outgoing import CoreMessage, Outgoing
+from journalfs.records.capabilities import ALL, Capabilities
 from journalfs.records.files.loader import JournalLoader, PollResult
 from journalfs.records.files.upkept import Position
 from journalfs.store.node_lock import NodeLock
@@ -77,9 +78,6 @@ STAGING = "staging"
 class WritingStore(SelfReadingStore):
     """Made by `open_store`. Changes are asked for on the trio thread, while `run` runs."""
 
-    drafts_outlive: ClassVar[bool] = True
-    """Whether transactions that have not ended outlive the process."""
-
     def __init__(
         self,
         core: Core,
@@ -94,9 +92,10 @@ class WritingStore(SelfReadingStore):
         disk: DiskLimits,
         pages: PageStore,
         flushed: FlushedFolder,
+        capabilities: Capabilities = ALL,
     ) -> None:
         super().__init__(core, index, make_loader=make_loader, journals=journals)
-        self.sync, self._lock = sync, lock
+        self.sync, self._lock, self._can = sync, lock, capabilities
         self._bindings_unshown = False
         """A change of the bindings is durable and could not be looked at, or the store is away."""
         self.parts = parts = StoreParts.of(
@@ -121,14 +120,18 @@ class WritingStore(SelfReadingStore):
             self.deliveries,
             lambda: self.staging_directory() / TRANSACTIONS,
             sync=sync is not SyncMode.NONE,
-            outlive=self.drafts_outlive,
+            outlive=capabilities.drafts_outlive,
         )
         self.deciding = Deciding(parts, self.deliveries, self.paged, self.admission)
         self.lending = Lending(parts, self.admission, self._takes_lines, self._lines_published, Tail())
         self.expiring = Expiring(core, parts.rules, self, forwarding)
         self._deleting = Deleting(parts, self._administering, self.deliveries, self.paged, self._bound)
         self.auto_deleting = AutoDeleting(
-            core, parts.rules, self._deleting, self._change, self.left_unpublished
+            core,
+            parts.rules,
+            self._deleting,
+            lambda: self._change("deleting what nobody uses"),
+            self.left_unpublished,
         )
         core.limits_of = self.admission.acting
         parts.routing.consumers_of = self.deliveries.consumers_of
@@ -142,7 +145,12 @@ class WritingStore(SelfReadingStore):
         return self.parts.paging.undecided(address)
 
     def refuse_prepared(self) -> None:
-        """Raise where the store has nothing for a prepared transaction."""
+        self._needs(self._can.prepares, "a transaction that is prepared, or decided by hand")
+
+    def _needs(self, has: bool, what: str) -> None:
+        """Raise `NotInOlderStore`."""
+        if not has:
+            raise NotInOlderStore(self.core.shown, what)
 
     def start(self) -> None:
         super().start()
@@ -188,7 +196,17 @@ class WritingStore(SelfReadingStore):
         return FilePublisher(self.flushed, address, queue, file_name, patience)
 
     def refuse_message(self, message: Outgoing) -> None:
-        """Raise where the store has no place for such a message."""
+        can = self._can
+        if can is ALL:
+            return
+        if not isinstance(message, CoreMessage):
+            self._needs(can.amqp, "a message of AMQP")
+            return
+        nested = message.core_type in (CoreType.EMBEDDED, CoreType.LARGE_EMBEDDED)
+        self._needs(can.schedules or not message.scheduled_ms, "a message that is due later")
+        self._needs(can.embeds or not nested, "a message that holds one of another protocol")
+        lack = can.lack_of(message.properties.entries)
+        self._needs(lack is None, lack or "")
 
     async def publish_files(
         self,
@@ -309,16 +327,16 @@ class WritingStore(SelfReadingStore):
     # -- administering ---------------------------------------------------------------------------------------
 
     async def create_address(self, name: str) -> None:
-        async with self._change():
+        async with self._change(f"making the address {name}"):
             await self._bound(self._administering.create_address(name))
             self.parts.uses.made(name)
 
     async def delete_address(self, name: str) -> None:
-        async with self._change():
+        async with self._change(f"deleting the address {name}"):
             await self._deleting.address(name)
 
     async def create_queue(self, address: str, name: str) -> None:
-        async with self._change():
+        async with self._change(f"making the queue {address}::{name}"):
             # An address whose binding is lost gets one again with its first queue.
             found = self.core.lost.addresses().get(address) or address_named(self.core.bindings, address)
             await self._bound(self._administering.create_queue(found, name))
@@ -329,18 +347,19 @@ class WritingStore(SelfReadingStore):
 
     async def make_queue(self, address: str, name: str, accepted: str) -> None:
         """A queue with a filter, unless there is one of that name."""
-        async with self._change():
+        async with self._change(f"making the queue {address}::{name}"):
             if self.core.bindings.queue_named(name) is None:
                 await self._bound(self._administering.create_automatic(address, name, accepted))
                 self.parts.uses.queue_made(name)
 
     async def delete_queue(self, address: str, name: str) -> None:
-        async with self._change():
+        async with self._change(f"deleting the queue {address}::{name}"):
             await self._deleting.queue(address, name)
 
     @asynccontextmanager
-    async def _change(self) -> AsyncIterator[None]:
-        """One change of the bindings at a time. Raises `ReadOnlyStore`."""
+    async def _change(self, what: str) -> AsyncIterator[None]:
+        """One change of the bindings at a time. Raises `ReadOnlyStore` and `NotInOlderStore`."""
+        self._needs(self._can.administers, what)
         self.refuse_failed()
         async with self.parts.arrivals.administered:
             self.refuse_failed()
@@ -348,7 +367,7 @@ class WritingStore(SelfReadingStore):
 
     async def set_attribute(self, address: str, queue: str | None, name: str, value: bytes) -> None:
         setting, text = name.removeprefix(HEADER_PREFIX), value.decode("utf-8", "replace").strip()
-        async with self._change():
+        async with self._change(f"setting {name} of {address}"):
             try:
                 await self._change_settings(address, queue, {setting: text})
             except SettingRefused:
@@ -363,11 +382,12 @@ class WritingStore(SelfReadingStore):
         return {} if found is None else found.attributes()
 
     async def remove_attribute(self, address: str, queue: str | None, name: str) -> None:
-        async with self._change():
+        async with self._change(f"setting {name} of {address}"):
             await self._bound(self._administering.reset(address, queue, name.removeprefix(HEADER_PREFIX)))
 
     def check_settings(self, address: str, queue: str | None, text: bytes) -> None:
         """Raise `SettingRefused` or `ReadOnlyStore` where `write_settings` would now. Nothing changes."""
+        self._needs(self._can.administers, f"settings of {address}")
         self.refuse_failed()
         checked_settings(self.core, address, queue, text)
 
@@ -375,7 +395,7 @@ class WritingStore(SelfReadingStore):
         """Take over what differs in an edited `.settings`, all of it or nothing. What is not named in it
         stays as it is.
         """
-        async with self._change():
+        async with self._change(f"settings of {address}"):
             own, of_address = checked_settings(self.core, address, queue, text)
             await self._change_settings(address, queue, own)
             if of_address:
@@ -393,6 +413,7 @@ class WritingStore(SelfReadingStore):
         self, queue: QueuePath, message_id: MessageId, name: str, value: bytes
     ) -> None:
         """Change what a queue knows of a message. Raises `SettingRefused` and `NoSuchName`."""
+        self._needs(self._can.marks, f"setting {name} of a message")
         self.refuse_failed()
         found = self.queue_at(queue)
         position = stage_message_update(self.journals, found, message_id, name, value)
