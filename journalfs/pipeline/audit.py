@@ -247,7 +247,7 @@ def _findings(facts: _Facts, lives: DataFrame, headers: DataFrame) -> DataFrame:
 def _duplicates(headers: DataFrame) -> DataFrame:
     """Messages that one address took although they have one duplicate id. Copies are no such."""
     stated = headers.filter(f.col(ORIGINAL_MESSAGE_ID).isNull() & f.col("duplicateId").isNotNull())
-    grouped = stated.groupBy("address", "duplicateId").agg(f.collect_list("id").alias("ids"))
+    grouped = stated.groupBy("address", "duplicateId").agg(f.sort_array(f.collect_list("id")).alias("ids"))
     twice = grouped.filter(f.size("ids") > 1)
     detail = f.format_string("at %s with id %s: messages %s", "address", "duplicateId", f.to_json("ids"))
     return twice.select(

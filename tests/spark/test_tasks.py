@@ -109,6 +109,7 @@ def test_what_all_messages_have_is_told_once() -> None:
 
 @pytest.fixture
 def unsettled() -> Iterator[None]:
+    gc.unfreeze()
     settle.cache_clear()
     yield
     gc.unfreeze()
