@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
@@ -440,7 +440,10 @@ class JournalStore(Horizon):
         """
         import trio  # noqa: PLC0415 - commands that do not wait start faster without it
 
-        await trio.to_thread.run_sync(self.save_index)
+        # What is live changes in this thread: it is copied here, and written elsewhere.
+        save = self._index_to_save()
+        if save is not None:
+            await trio.to_thread.run_sync(save)
         said = None
         while True:
             began_s = trio.current_time()
@@ -651,20 +654,30 @@ class JournalStore(Horizon):
         """Write the index if anything was read that it does not hold. A failure costs only the next mount's
         time.
         """
+        save = self._index_to_save()
+        if save is not None:
+            save()
+
+    def _index_to_save(self) -> Callable[[], None] | None:
+        """What writes the index as it is now, in any thread; None: nothing is to be written."""
         if self.index is None or self._is_gone() or not door.is_folder(self.core.layout.journal_dir):
             # Without its directories the index may be all that is known of a store.
-            return
+            return None
         if self._sealed is not None and not self._sealed.gives_names():
-            return  # an index with other names would take its place
+            return None  # an index with other names would take its place
         noted_bytes = 0 if self._sealed is None else self._sealed.size_bytes
         description, ledger = self._described()
         if description is None and (self.core.loader.unreadable or self.core.bodies.unreadable):
             # It says of what cannot be read how long its lines are.
             self._forget_index()
         if description is None or description == self._written:
-            return
+            return None
+        return partial(self._write_index, description, [self.core.loader.state.save(), ledger], noted_bytes)
+
+    def _write_index(self, description: IndexDescription, sections: list[bytes], noted_bytes: int) -> None:
+        assert self.index is not None
         try:
-            write_index(self.index, description, [self.core.loader.state.save(), ledger])
+            write_index(self.index, description, sections)
         except OSError as error:
             self.core.events.add(
                 "index-not-written", f"{self.index}: cannot write the index: {error.strerror}"
