@@ -625,12 +625,12 @@ def new_queue(
 ) -> QueueBinding:
     """A durable queue with the defaults that the settings of the address `of` give."""
     given: dict[str, Any] = {}
-    for setting, (field, parse) in QUEUE_SETTINGS.items():
+    for setting, (field, _) in QUEUE_SETTINGS.items():
         if setting in _NOT_GIVEN:
             continue
         found = settings.value(of, _DEFAULTS.get(setting, f"default-{setting}"))
-        if found is not None:
-            given[field] = parse(str(found).lower() if isinstance(found, bool) else str(found))
+        if found not in (None, ""):
+            given[field] = found  # brokers bind what they are told, within bounds or not
     return QueueBinding(
         name=name,
         address=of,

@@ -210,6 +210,16 @@ async def test_new_queues_get_it(little_store: LittleStore, given: str) -> None:
             assert shown("before") == value, "what a new one would get"
 
 
+async def test_a_configuration_may_say_what_nobody_else_may(little_store: LittleStore) -> None:
+    (little_store.root / "journalfs.toml").write_text(
+        '[address-settings."#"]\ndefault-consumers-before-dispatch = -1\ndefault-last-value-key = ""\n'
+    )
+    async with Writable(little_store, "NIO").open() as store:
+        await store.create_queue("work", "after")
+        binding = queue_of(store, "after").model.binding
+        assert (binding.consumers_before_dispatch, binding.last_value_key) == (-1, None)
+
+
 async def test_new_addresses_get_it(little_store: LittleStore) -> None:
     (little_store.root / "journalfs.toml").write_text(
         '[address-settings."any.#"]\ndefault-address-routing-type = "ANYCAST"\n'
