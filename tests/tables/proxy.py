@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 PIECE_BYTES = 1 << 16
+HELD_S_MAX = 10
 
 
 class Loses(Enum):
@@ -17,6 +18,8 @@ class Loses(Enum):
 
     THE_QUESTION = "question"
     THE_ANSWER = "answer"
+    THE_WAY = "way"
+    """The client is cut off, and what it asked is on its way until another asks `until`."""
 
 
 class Proxy:
@@ -28,6 +31,8 @@ class Proxy:
         self.port = int(self._server.getsockname()[1])
         self.delay_s = 0.0
         """How much later each answer comes."""
+        self.until = b""
+        self._asked_again = threading.Event()
         self._armed: tuple[bytes, Loses, bool] | None = None
         self._lost, self._never = threading.Event(), threading.Event()
         self._sockets: list[socket.socket] = []
@@ -76,6 +81,14 @@ class Proxy:
                     fate.append(armed[1:])
                     if armed[1] is Loses.THE_QUESTION:
                         self._end(client, server, silently=armed[2])
+                    elif armed[1] is Loses.THE_WAY:
+                        self._lost.set()
+                        client.shutdown(socket.SHUT_RDWR)
+                        self._asked_again.wait(HELD_S_MAX)
+                elif self._lost.is_set() and not fate and self.until and self.until in piece:
+                    server.sendall(piece)
+                    self._asked_again.set()
+                    continue
                 if not (fate and fate[0][0] is Loses.THE_QUESTION):
                     server.sendall(piece)
         with suppress(OSError):

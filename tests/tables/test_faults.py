@@ -360,6 +360,25 @@ def test_what_was_only_late_is_not_done_twice(postgres: Server, tmp_path: Path) 
     assert len([row for row in rows if CONTENT in bytes(row)]) == 1
 
 
+@pytest.mark.rule("S-247")
+@LONG
+def test_a_commit_that_is_still_on_its_way_is_not_done_twice(maria: Server, tmp_path: Path) -> None:
+    """Who asks again waits for the lease's row, which the first one has until it is committed."""
+    url = maria.make(f"lost{next(_numbers)}")
+    with Proxy(maria.port) as proxy:
+        folder = instance_at(tmp_path, re.sub(r":\d+/", f":{proxy.port}/", url), network_timeout=15_000)
+        proxy.until = b"FOR UPDATE"
+        goes_on_after(
+            folder, lambda: proxy.lose(Loses.THE_WAY, b"COMMIT", silently=False), lambda: None, tells=None
+        )
+        assert proxy.has_lost()
+    database = Database(settings_of(url))
+    with database.begin("count rows") as connection:
+        seqs = connection.execute(select(database.tables.messages.c.seq)).scalars().all()
+    database.close()
+    assert len(seqs) == len(set(seqs))
+
+
 @pytest.mark.rule("S-224", "S-247")
 def test_what_is_made_while_the_database_is_away_is_made_once(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
+from journalfs.records.tables.database import Database
 from journalfs.store import open_store
 from journalfs.store.write.store import WritingStore
 from tests.broker.writing import lines_in, publish, write_in
@@ -15,6 +18,8 @@ from tests.cli.running import journalfs, objects
 from tests.exchange.test_printing import comparable, printed, theirs
 from tests.frozen import load_expected
 from tests.reference.compare import compare_store
+from tests.tables.instances import instance_at
+from tests.tables.test_lease import settings_of
 from tests.tables.test_writing import make
 from tests.truth.from_store import account
 
@@ -39,6 +44,36 @@ def test_tables_tell_what_the_broker_told(jdbc_store_anywhere: Path) -> None:
     assert status["damage"] == 0
 
 
+@pytest.mark.long
+def test_rows_without_a_sequence_are_told_and_hide_no_others(
+    empty_database: Callable[[str], str], tmp_path: Path
+) -> None:
+    url = empty_database("postgresql")
+
+    async def filled(store: WritingStore) -> None:
+        await make(store, "orders")
+        await publish(store, "orders", None, "in.txt", b"one\ntwo\nthree\n")
+
+    folder = instance_at(tmp_path, url)
+    write_in(folder, filled)
+    database = Database(settings_of(url))
+    with database.begin("damage it") as connection:
+        rows = connection.execute(text("SELECT seq FROM messages WHERE userrecordtype = 45")).scalars().all()
+        for seq, instead in zip(sorted(rows)[:2], ("NULL", "-5"), strict=True):
+            connection.execute(text(f"UPDATE messages SET seq = {instead} WHERE seq = {seq}"))
+    assert [line["body"] for line in objects("cat", folder, "orders")] == ["two", "three"]
+    assert "seq is no number" in journalfs("check", folder).stdout
+    store = open_store(folder)
+    try:
+        with database.begin("change it") as connection:
+            connection.execute(text("UPDATE node_manager_store SET state = state"))
+        store.look_now()
+        assert [line["body"] for line in lines_in(store, "orders")] == ["two", "three"]
+    finally:
+        store.close()
+    database.close()
+
+
 FIRST = "WHERE seq = (SELECT min(seq) FROM messages)"
 
 
@@ -49,6 +84,8 @@ FIRST = "WHERE seq = (SELECT min(seq) FROM messages)"
         (f"UPDATE messages SET record = 9999999999999 {FIRST}", "record is no content"),
         (f"UPDATE messages SET id = 'text' {FIRST}", "id is no number"),
         (f"UPDATE messages SET id = NULL {FIRST}", "id is no number"),
+        (f"UPDATE messages SET id = -1e300 {FIRST}", "is too large"),
+        (f"UPDATE messages SET txid = 'text', recordtype = 13 {FIRST}", "txid is no number"),
         (f"UPDATE messages SET id = 9223372036854775807 {FIRST}", "id 9223372036854775807 is too large"),
         (f"UPDATE messages SET txid = 9223372036854775807 {FIRST}", "txid 9223372036854775807 is too large"),
         (f"UPDATE messages SET recordtype = NULL {FIRST}", "recordtype is no number"),

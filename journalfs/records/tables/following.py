@@ -44,6 +44,8 @@ _STEADY_LOOKS: Final = 100
 """A file that did not grow for so many looks is whole, unless its row is the newest."""
 _UNKNOWN: Final = -1
 
+_NO_ROW: Final = -(2**63), 0, 0
+
 ID_MAX: Final = 2**62
 """Behind it there is room for what comes next."""
 
@@ -184,12 +186,13 @@ class RowSink(Protocol):
 
 def _columns(found: Sequence[Sequence[Any]]) -> TableRows | None:
     """Rows as a broker writes them. None: one of them is to be looked at on its own."""
-    ids, kinds, txs, user_types, bodies, extras, _ = zip(*found, strict=True)
+    ids, kinds, txs, user_types, bodies, extras, seqs = zip(*found, strict=True)
     of_numbers = {*map(type, ids), *map(type, kinds), *map(type, txs), *map(type, user_types)}
     of_contents = {*map(type, bodies), *map(type, extras)}
-    if of_numbers != {int} or not of_contents <= {bytes, type(None)}:
+    if None in (seqs[0], seqs[-1]) or of_numbers != {int} or not of_contents <= {bytes, type(None)}:
         return None
-    if max(*ids, *txs) > ID_MAX or any(not _is_typed(*one) for one in {*zip(kinds, user_types, strict=True)}):
+    types = {*zip(kinds, user_types, strict=True)}
+    if max(map(abs, (*ids, *txs))) > ID_MAX or any(not _is_typed(*one) for one in types):
         return None
     if RecordKind.PREPARE in kinds:
         pairs = zip(kinds, bodies, extras, strict=True)
@@ -205,6 +208,7 @@ def _is_typed(kind: int, user_type: int) -> bool:
 
 def _row(found: Sequence[Any]) -> Row:
     """Raises ValueError that says what no broker writes: databases take more than records can be made of."""
+    _number("seq", found[6])
     record_id, kind, user_type = _number("id", found[0]), _number("recordtype", found[1]), found[3]
     tx = _number("txid", found[2] or 0)
     of_user = _number("userrecordtype", -1 if user_type is None else user_type)
@@ -219,7 +223,7 @@ def _number(column: str, value: Any) -> int:
         number = int(value)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{column} is no number") from None
-    if number > ID_MAX:
+    if abs(number) > ID_MAX:
         raise ValueError(f"{column} {number} is too large")
     return number
 
@@ -237,7 +241,7 @@ class FollowedJournal:
         """`heard` is told of all rows as well."""
         self.table, self.known = table, KnownRows(table)
         self._sink, self._heard = sink, heard
-        self._last: tuple[int, Any, Any] = 0, 0, 0
+        self._last: tuple[int, Any, Any] | None = None
         """Sequence, id and type of the last row that was taken."""
         self._open: set[int] = set()
         self._more = False
@@ -252,10 +256,11 @@ class FollowedJournal:
         c = self.table.c
         wanted = (
             select(c.id, c.recordtype, c.txid, c.userrecordtype, c.record, c.txdata, c.seq)
-            .where(c.seq > self._last[0])
             .order_by(c.seq)
             .limit(rows_max)
         )
+        if self._last is not None:
+            wanted = wanted.where(c.seq > self._last[0])
         if rows_max is None:
             wanted = wanted.execution_options(stream_results=True, max_row_buffer=ROWS_AT_ONCE_MIN)
         if where is not None:
@@ -263,9 +268,11 @@ class FollowedJournal:
         count = 0
         with closing(_batches(connection.execute(wanted))) as batches:
             for batch in batches:
-                self._last = int(batch[-1][6]), batch[-1][0], batch[-1][3]
+                if (last := next((one for one in reversed(batch) if one[6] is not None), None)) is not None:
+                    self._last = int(last[6]), last[0], last[3]
                 self._take(_columns(batch) or self._looked_at(batch))
                 count += len(batch)
+        self._last = self._last or _NO_ROW
         return count
 
     def _take(self, rows: TableRows | None) -> None:
@@ -286,9 +293,13 @@ class FollowedJournal:
             try:
                 rows.append(_row(found))
             except ValueError as error:
-                if isinstance(found[0], int):
-                    self.known.add(found[0])
-                self._sink.refused(int(found[6]), str(error))
+                record_id, tx = (
+                    one if isinstance(one, int) and abs(one) < 2**63 else 0 for one in (found[0], found[2])
+                )
+                self.known.add(record_id)
+                if self._heard is not None:  # so that its transaction never ends, which would take it away
+                    self._heard(TableRows([record_id], [RecordKind.ADD_TX], [tx], [0], [b""]))
+                self._sink.refused(int(found[6] or 0), str(error))
         return TableRows(*zip(*rows, strict=True)) if rows else None
 
     def look(self, connection: Connection, *, changed: bool) -> bool:
@@ -306,16 +317,18 @@ class FollowedJournal:
 
     def _look_at_last(self, connection: Connection) -> None:
         """Numbers behind the last row that there is are given once more when a broker starts again."""
-        c, (seq, *what) = self.table.c, self._last
+        c, (seq, *what) = self.table.c, self._last or _NO_ROW
         found = connection.execute(select(c.id, c.userrecordtype).where(c.seq == seq)).first()
         if found is None:
             highest = connection.execute(select(func.max(c.seq))).scalar()
             last = connection.execute(select(c.seq, c.id, c.userrecordtype).where(c.seq == highest)).first()
-            if last is None or last[0] < seq:
-                self._last = (0, 0, 0) if last is None else (int(last[0]), last[1], last[2])
+            if highest is None or last is None:
+                self._last = _NO_ROW
+            elif last[0] < seq:
+                self._last = int(last[0]), last[1], last[2]
         elif list(found) != what:
             raise RewrittenError(f"row {seq} of {self.table.name} is another one by now")
-        numbered_again = select(c.seq).where(c.id > self.known.highest, c.seq <= self._last[0])
+        numbered_again = select(c.seq).where(c.id > self.known.highest, c.seq <= (self._last or _NO_ROW)[0])
         if (again := connection.execute(numbered_again).scalar()) is not None:
             raise RewrittenError(f"row {again} of {self.table.name} is another one by now")
 

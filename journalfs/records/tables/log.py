@@ -12,6 +12,7 @@ import errno
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 from sqlalchemy import Connection, Table, bindparam, case, delete, func, insert
@@ -24,9 +25,8 @@ from journalfs.format.record_types import RecordKind
 from journalfs.records.tables.database import Database
 from journalfs.records.tables.lease import Lease
 from journalfs.records.tables.statement import Answer, OneStatement
-from journalfs.records.tables.transaction import BEGINS, OneTransaction
+from journalfs.records.tables.transaction import BEGINS, DELETED_AT_ONCE, OneTransaction
 
-DELETED_AT_ONCE: Final = 500
 _NO_TYPE: Final = -1
 _NOTHING: Final = -1
 
@@ -67,7 +67,7 @@ class TableLog:
         if database.spares(len(database.tables.journals)):
             if database.engine.dialect.driver == "psycopg":
                 self._asked = OneStatement(database, table, lease)
-            elif database.dialect in BEGINS:
+            elif database.engine.dialect.driver in BEGINS:
                 self._asked = OneTransaction(database, table, lease)
         self._under_way: _Changes | None = None
         """What was given and is not known to be committed,"""
@@ -101,7 +101,9 @@ class TableLog:
                 selected(c.txid).where(c.txid > 0, c.recordtype.in_(map(int, _OF_TX))).group_by(c.txid)
             )
             unfinished = connection.execute(open_ones.having(func.max(has_ended) == 0)).scalars()
-            self._forget_transactions(connection, sorted(map(int, unfinished)))
+            # Where SQLite has anything else, the row is told of as it is read.
+            numbers = [int(one) for one in unfinished if isinstance(one, int | Decimal)]
+            self._forget_transactions(connection, numbers)
 
     def read(self, rows: TableRows) -> None:
         """Rows that are there, in their order."""
@@ -170,8 +172,10 @@ class TableLog:
             self.lease.was_away |= again or tried
             if again and self._asked is not None:
                 self._asked.end_session(connection)
-            self._refuse_older(connection, changes)
+            # First: MySQL shows what was there when a transaction first looked, and what was asked before may
+            # have the lease until it is done.
             self.lease.guard(connection)
+            self._refuse_older(connection, changes)
             # The answer to a COMMIT may have been lost, and not what it did.
             if not ((again or tried) and self._is_there(connection, changes)):
                 self._apply(connection, changes)

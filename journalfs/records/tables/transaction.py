@@ -15,8 +15,11 @@ from journalfs.records.tables.database import Database, refuse_other_file
 from journalfs.records.tables.lease import Lease
 from journalfs.records.tables.statement import Answer
 
-BEGINS: Final = {"sqlite": "BEGIN IMMEDIATE", "mysql": "BEGIN", "mariadb": "BEGIN"}
-"""By dialects whose drivers are used so."""
+BEGINS: Final = {"pysqlite": ("BEGIN IMMEDIATE", "?"), "pymysql": ("BEGIN", "%s")}
+"""Drivers that are used so, and what stands for a value there."""
+
+
+DELETED_AT_ONCE: Final = 500
 
 
 class OneTransaction:
@@ -30,13 +33,15 @@ class OneTransaction:
         self.under_way = False
         self.ends_s = 0.0
         self._answer = Answer.UNKNOWN
-        mark = "?" if database.dialect == "sqlite" else "%s"
+        self._begin, mark = BEGINS[database.engine.dialect.driver]
         self._lease = lease.asked(mark)
         columns = table.c.keys()
         marks = ", ".join([mark] * len(columns))
         self._insert = f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({marks})"
-        self._delete_id = f"DELETE FROM {table.name} WHERE id = {mark} AND id > 0"
-        self._delete_tx = f"DELETE FROM {table.name} WHERE txid = {mark} AND txid > 0"
+        self._deletes = [
+            f"DELETE FROM {table.name} WHERE {column} > 0 AND {column} IN " for column in ("id", "txid")
+        ]
+        self._mark = mark
 
     @property
     def is_ready(self) -> bool:
@@ -62,26 +67,25 @@ class OneTransaction:
         assert self._connection is not None
         refuse_other_file(self._connection)
         self.under_way, self.ends_s = True, self._database.deadline_s()
+        self._answer = Answer.UNKNOWN
         ask = self._cursor.execute
         try:
-            ask(BEGINS[self._database.dialect])
+            ask(self._begin)
             ask(self._lease, (self._holder,))
             if self._cursor.fetchone() is None:
                 ask("ROLLBACK")
                 self._answer = Answer.NO_LEASE
                 return
-            for text, values in (
-                (self._insert, [tuple(row.values()) for row in rows]),
-                (self._delete_id, [(one,) for one in deleted]),
-                (self._delete_tx, [(one,) for one in ended]),
-            ):
-                if values:
-                    self._cursor.executemany(text, values)
+            if rows:
+                self._cursor.executemany(self._insert, [tuple(row.values()) for row in rows])
+            for delete, going in zip(self._deletes, (deleted, ended), strict=True):
+                for at in range(0, len(going), DELETED_AT_ONCE):
+                    some = going[at : at + DELETED_AT_ONCE]
+                    ask(f"{delete}({', '.join([self._mark] * len(some))})", some)
             ask("COMMIT")
             self._answer = Answer.COMMITTED
         except self._error:
             self._disconnect()
-            self._answer = Answer.UNKNOWN
 
     def wait(self, _: float) -> Answer:
         self.under_way = False
