@@ -180,6 +180,7 @@ class JournalFiles:
 
     def take_rows(self, rows: TableRows) -> None:
         """Append the records that rows of a table say."""
+        self._rewritten.next_source()  # no file is read: what earlier ones counted is forgotten
         self._rewrite(partial(table_records, self._rewritten, rows), len(rows.ids))
 
     def _rewrite(self, rewrite: Callable[..., tuple[Rewritten, int]], count: int) -> int:

@@ -14,26 +14,20 @@ enum { PUT_OVER = 8 };
 /* In `before`: what was here is not in the index any more. No item has this number, as with INDEX_NONE. */
 #define GONE (INDEX_NONE - 1)
 
-static inline uint64_t mix(const uint64_t seeds[2], int64_t key) {
-    const unsigned __int128 product = (unsigned __int128)((uint64_t)key ^ seeds[0]) * (seeds[1] | 1);
-    const uint64_t folded = (uint64_t)product ^ (uint64_t)(product >> 64);
-    return folded ^ (folded >> 32);
-}
-
 static inline int64_t key_of(const void *items, size_t stride, uint32_t item) {
     int64_t key;
     memcpy(&key, (const char *)items + stride * item, sizeof key);
     return key;
 }
 
-static jfs_status draw_seeds(uint64_t seeds[2]) {
+jfs_status hash_seeds(uint64_t seeds[2]) {
     return getrandom(seeds, 2 * sizeof *seeds, 0) == (ssize_t)(2 * sizeof *seeds) ? JFS_OK : JFS_NO_MEMORY;
 }
 
 jfs_status index_init(item_index *index) {
     memset(index, 0, sizeof *index);
     index->key_max = INT64_MIN;
-    return draw_seeds(index->seeds);
+    return hash_seeds(index->seeds);
 }
 
 void index_clear(item_index *index) {
@@ -66,7 +60,7 @@ uint32_t index_find(const item_index *index, const void *items, size_t stride, i
     uint64_t hash;
     uint32_t item;
     if (index->cells == NULL || key > index->key_max) return INDEX_NONE;
-    hash = mix(index->seeds, key);
+    hash = hash_of(index->seeds, key);
     item = *cell_of(index->cells, index->mask, hash, items, stride, key);
     if (item != INDEX_NONE || index->before == NULL) return item;
     return *cell_of(index->before, index->mask_before, hash, items, stride, key);
@@ -74,7 +68,7 @@ uint32_t index_find(const item_index *index, const void *items, size_t stride, i
 
 static void put(item_index *index, const void *items, size_t stride, uint32_t item) {
     const int64_t key = key_of(items, stride, item);
-    uint32_t at = (uint32_t)mix(index->seeds, key) & index->mask;
+    uint32_t at = (uint32_t)hash_of(index->seeds, key) & index->mask;
     while (index->cells[at] != INDEX_NONE) at = (at + 1) & index->mask;
     index->cells[at] = item;
     if (key > index->key_max) index->key_max = key;
@@ -138,7 +132,7 @@ jfs_status index_fill(item_index *index, const void *items, size_t stride, uint3
         }
         /* Where a key belongs is known long before it is put there: the cell is on its way meanwhile. */
         if (item + FILL_AHEAD < count) {
-            const uint64_t ahead = mix(index->seeds, key_of(items, stride, item + FILL_AHEAD));
+            const uint64_t ahead = hash_of(index->seeds, key_of(items, stride, item + FILL_AHEAD));
             __builtin_prefetch(&index->cells[(uint32_t)ahead & index->mask], 1);
         }
         put(index, items, stride, item);
@@ -151,7 +145,7 @@ jfs_status index_fill(item_index *index, const void *items, size_t stride, uint3
 static void close_hole(item_index *index, const void *items, size_t stride, uint32_t hole) {
     uint32_t at;
     for (at = (hole + 1) & index->mask; index->cells[at] != INDEX_NONE; at = (at + 1) & index->mask) {
-        const uint32_t home = (uint32_t)mix(index->seeds, key_of(items, stride, index->cells[at])) & index->mask;
+        const uint32_t home = (uint32_t)hash_of(index->seeds, key_of(items, stride, index->cells[at])) & index->mask;
         if (((at - home) & index->mask) >= ((at - hole) & index->mask)) {
             index->cells[hole] = index->cells[at];
             hole = at;
@@ -161,7 +155,7 @@ static void close_hole(item_index *index, const void *items, size_t stride, uint
 }
 
 void index_remove(item_index *index, const void *items, size_t stride, int64_t key) {
-    const uint64_t hash = mix(index->seeds, key);
+    const uint64_t hash = hash_of(index->seeds, key);
     uint32_t *cell, *cell_before = NULL;
     int found;
     if (index->cells == NULL) return;
@@ -174,7 +168,7 @@ void index_remove(item_index *index, const void *items, size_t stride, int64_t k
 }
 
 static void set_put(id_set *set, int64_t id) {
-    uint64_t at = mix(set->seeds, id) & set->mask;
+    uint64_t at = hash_of(set->seeds, id) & set->mask;
     while (set->cells[at] != 0) at = (at + 1) & set->mask;
     set->cells[at] = id;
 }
@@ -184,7 +178,7 @@ static jfs_status set_grow(id_set *set) {
     const uint64_t cells = old_cells == 0 ? CELLS_FIRST : old_cells * 2;
     int64_t *const old = set->cells;
     int64_t *fresh;
-    if (old == NULL && draw_seeds(set->seeds) != JFS_OK) return JFS_NO_MEMORY;
+    if (old == NULL && hash_seeds(set->seeds) != JFS_OK) return JFS_NO_MEMORY;
     fresh = calloc((size_t)cells, sizeof *fresh);
     if (fresh == NULL) return JFS_NO_MEMORY;
     set->cells = fresh;
@@ -200,7 +194,7 @@ int id_set_has(const id_set *set, int64_t id) {
     uint64_t at;
     if (id == 0) return set->has_zero;
     if (set->cells == NULL) return 0;
-    for (at = mix(set->seeds, id) & set->mask; set->cells[at] != 0; at = (at + 1) & set->mask) {
+    for (at = hash_of(set->seeds, id) & set->mask; set->cells[at] != 0; at = (at + 1) & set->mask) {
         if (set->cells[at] == id) return 1;
     }
     return 0;

@@ -13,6 +13,14 @@
 
 #define INDEX_NONE UINT32_MAX
 
+jfs_status hash_seeds(uint64_t seeds[2]); /* draws them */
+
+static inline uint64_t hash_of(const uint64_t seeds[2], int64_t key) {
+    const unsigned __int128 product = (unsigned __int128)((uint64_t)key ^ seeds[0]) * (seeds[1] | 1);
+    const uint64_t folded = (uint64_t)product ^ (uint64_t)(product >> 64);
+    return folded ^ (folded >> 32);
+}
+
 typedef struct {
     uint32_t *cells;  /* item number, INDEX_NONE: empty */
     uint32_t *before; /* the cells of when it was smaller, while they are put over, a few with each item added */

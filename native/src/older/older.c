@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "bytes.h"
+#include "index.h"
 #include "jfs_guard.h"
 #include "older.h"
 #include "properties.h"
@@ -291,6 +292,7 @@ struct jfs_older_counts {
     tx_count *slots;
     uint64_t mask;
     uint64_t used;
+    uint64_t seeds[2];
     uint32_t source;
     uint32_t output;
 };
@@ -300,8 +302,8 @@ enum { SLOTS_MIN = 1024 };
 jfs_status jfs_older_counts_new(jfs_older_counts **out) {
     jfs_older_counts *counts = calloc(1, sizeof *counts);
     if (counts != NULL) counts->slots = calloc(SLOTS_MIN, sizeof *counts->slots);
-    if (counts == NULL || counts->slots == NULL) {
-        free(counts);
+    if (counts == NULL || counts->slots == NULL || hash_seeds(counts->seeds) != JFS_OK) {
+        jfs_older_counts_free(counts);
         return JFS_NO_MEMORY;
     }
     counts->mask = SLOTS_MIN - 1;
@@ -320,9 +322,8 @@ void jfs_older_next_source(jfs_older_counts *counts) { counts->source++; }
 
 void jfs_older_next_output(jfs_older_counts *counts) { counts->output++; }
 
-static tx_count *slot_of(tx_count *slots, uint64_t mask, int64_t tx_id) {
-    uint64_t at = (uint64_t)tx_id * 0x9e3779b97f4a7c15u;
-    at ^= at >> 32;
+static tx_count *slot_of(const uint64_t seeds[2], tx_count *slots, uint64_t mask, int64_t tx_id) {
+    uint64_t at = hash_of(seeds, tx_id);
     while (slots[at & mask].source != 0 && slots[at & mask].tx_id != tx_id) at++;
     return &slots[at & mask];
 }
@@ -340,7 +341,7 @@ static jfs_status grow_counts(jfs_older_counts *counts) {
     for (uint64_t i = 0; i <= counts->mask; i++) {
         const tx_count *old = &counts->slots[i];
         if (old->source == 0 || (old->source != counts->source && old->output != counts->output)) continue;
-        *slot_of(slots, size - 1, old->tx_id) = *old;
+        *slot_of(counts->seeds, slots, size - 1, old->tx_id) = *old;
         counts->used++;
     }
     free(counts->slots);
@@ -355,7 +356,7 @@ static jfs_status count_of(jfs_older_counts *counts, int64_t tx_id, tx_count **o
         const jfs_status status = grow_counts(counts);
         if (status != JFS_OK) return status;
     }
-    tx_count *found = slot_of(counts->slots, counts->mask, tx_id);
+    tx_count *found = slot_of(counts->seeds, counts->slots, counts->mask, tx_id);
     counts->used += found->source == 0;
     found->tx_id = tx_id;
     if (found->source != counts->source) found->read = 0;
