@@ -88,7 +88,7 @@ class PagingDirectory:
     relative_to: Path
     own: OwnPages = field(default_factory=OwnPages)
     _looked: bool = False
-    """All of them were looked at."""
+    """All of them could be looked at."""
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _refused: list[Refused] = field(default_factory=list)
 
@@ -114,14 +114,14 @@ class PagingDirectory:
         if names is not None:
             self._seen = self._looked_at(names, refused)
             self.own.changed.clear()
-        self._refused, self._looked = refused, names is not None
+        self._refused, self._looked = refused, names is not None and not refused
         return None
 
     def _own_folders(self) -> tuple[list[PageFolder], set[Path]]:
         own = self.own
         changed = sorted(own.changed | {page.parent for page in own.durable_bytes})
         there: list[PageFolder] = []
-        gone, unread = set[Path](), set[Path]()
+        gone = set[Path]()
         with suppress(FileNotFoundError), door.folder(self.path) as held:
             for path in changed:
                 try:
@@ -133,9 +133,9 @@ class PagingDirectory:
                     self._seen.pop(path.name, None)
                 except OSError as error:
                     refuse_shortage(error, path)
-                    unread.add(path)
+                    self._looked = False  # whoever looks at all of them says why
             # Not before: whoever is told of a shortage looks at all of these again.
-            own.changed.difference_update({*changed} - unread)
+            own.changed.difference_update(changed)
         return [folder for folder in there if _counts(folder)], gone
 
     def _names(self, refused: list[Refused]) -> list[str] | None:

@@ -349,8 +349,10 @@ class PageCleanup:
         large = [MessageId(message_id) for _, message_id in paged.scan(page).large()]
         uncounted = self._never_counted(paged, page)
         instead = path.with_name(path.name + INVALID_SUFFIX) if summary.damage or uncounted else None
-        await self._remove_file(path, large if instead is None else [], instead)
-        self.core.paging.own.changed.add(path.parent)
+        try:
+            await self._remove_file(path, large if instead is None else [], instead)
+        finally:
+            self.core.paging.own.changed.add(path.parent)
         if instead is None:
             removed[page] = summary
             return

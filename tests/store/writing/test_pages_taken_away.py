@@ -44,6 +44,23 @@ async def test_only_folders_that_are_written_are_looked_at(paging: Writable) -> 
         assert store.core.second_folders
 
 
+@pytest.mark.rule("S-284")
+async def test_a_folder_that_is_written_and_cannot_be_looked_at_is_told(paging: Writable) -> None:
+    folder, aside = paging.root / "paging/some-folder", paging.root / "aside"
+    async with paging.open(index=True) as store:
+        await store.publisher("work", "work.a", "in").write(b"published\n")
+        folder.rename(aside)
+        folder.symlink_to(aside)
+        await store.publisher("work", "work.a", "in").write(b"more\n")
+        await store.look()
+        assert "paging/some-folder" in {one.file for one in store.core.damage()}
+        folder.unlink()
+        aside.rename(folder)
+        await store.look()
+        assert not store.core.damage()
+        assert counts(store) == (8, 6)
+
+
 @pytest.mark.rule("S-44")
 async def test_the_paging_directory_away_for_a_while(paging: Writable) -> None:
     async with paging.open(index=True) as store:
