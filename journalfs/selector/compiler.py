@@ -250,7 +250,10 @@ class Compiler:
         return _literal(float(tokens[0]), place)
 
     def _integer(self, kind: str, place: int, token: Token) -> Expression:
-        number = INTEGERS[kind](token)
+        try:
+            number = INTEGERS[kind](token)
+        except ValueError:  # Python reads so many digits only
+            raise self._error(place, "this number has too many digits") from None
         if kind != "decimal" and number >= 2**63:
             raise self._error(place, "this number does not fit 63 bits")
         return _literal(sized(number), place)

@@ -90,6 +90,7 @@ def test_size_of_an_amqp_message_is_what_its_reader_says() -> None:
         ("xquery '//x'", 1, "XQUERY looks into message bodies, which is not supported"),
         ("a LIKE 'x' ESCAPE 'ab'", 19, "ESCAPE takes a string of one character"),
         ("a = 0xFFFFFFFFFFFFFFFF", 5, "does not fit 63 bits"),
+        (f"a = {'9' * 5000}", 5, "too many digits"),
         ("1 IN ('x')", 1, "only an identifier can stand before IN"),
     ],
 )

@@ -576,8 +576,7 @@ def message_head(payload: bytes | memoryview) -> MessageHead:
 
 def decode_tight_destination(payload: bytes) -> Destination:
     """A destination as a command of its own."""
-    kind = payload[0]
-    name = Tight(payload, 1).text() or ""
+    name, kind = Tight(payload, 1).text() or "", payload[0]
     return Destination(kind in (TOPIC, TEMPORARY_TOPIC), name, kind >= TEMPORARY_QUEUE)
 
 
