@@ -1,13 +1,14 @@
 /* Fuzz target: what older stores are made of, written anew.
  *
  * Input: what it is (u8), flags (u8), then a file: a journal of KahaDB (0) or a data log of an AMQ Message Store (1), a
- * journal file (2), a page (3), or messages of ActiveMQ 5 one behind the other, each with its length (u16) before it.
+ * journal file (2), a page (3), messages of ActiveMQ 5 one behind the other, each with its length (u16) before it (4), or
+ * rows of a table (5): kind, user type, transaction, id and length (u8 each), and so many bytes.
  */
 #include "fuzz.h"
 #include "jfs_openwire.h"
 #include "jfs_replay.h"
 
-enum { KAHADB, AMQ, JOURNAL, PAGE, MESSAGES, WHAT_COUNT, ROWS = 8, MESSAGES_MAX = 64, RID = 7, HEADER_BYTES = 16 };
+enum { KAHADB, AMQ, JOURNAL, PAGE, MESSAGES, TABLE, WHAT_COUNT, ROWS = 8, MESSAGES_MAX = 64, RID = 7, HEADER_BYTES = 16 };
 
 static const uint8_t ADDRESS[] = {1, 0, 0, 0, 2, 'a', 0};
 static const uint32_t ADDRESS_STARTS[] = {0, sizeof ADDRESS};
@@ -138,6 +139,42 @@ static void page(const uint8_t *data, size_t size, uint8_t flags) {
     jfs_older_free(&out);
 }
 
+static void table(const uint8_t *data, size_t size, uint8_t flags) {
+    int64_t numbers[4][MESSAGES_MAX];
+    uint32_t lengths[MESSAGES_MAX];
+    uint8_t bodies[MESSAGES_MAX * 255 + 1];
+    jfs_older_rows rows = {numbers[0], numbers[1], numbers[2], numbers[3], lengths, bodies, 0, 0};
+    for (size_t at = 0; size - at >= 5 && rows.count < MESSAGES_MAX; rows.count++) {
+        const size_t left = size - at - 5, length = data[at + 4] < left ? data[at + 4] : left;
+        numbers[0][rows.count] = data[at + 3] - 1;
+        numbers[1][rows.count] = data[at];
+        numbers[2][rows.count] = data[at + 2];
+        numbers[3][rows.count] = data[at + 1];
+        lengths[rows.count] = (uint32_t)length;
+        memcpy(bodies + rows.body_bytes, data + at + 5, length);
+        rows.body_bytes += length;
+        at += 5 + length;
+    }
+    if (flags & 1) rows.body_bytes /= 2;
+    jfs_older_counts *counts;
+    jfs_older_place place = {.room_bytes = 300, .rid = RID, .empty = 1};
+    FUZZ_CHECK(jfs_older_counts_new(&counts) == JFS_OK);
+    jfs_status status;
+    do {
+        const uint32_t before = place.next;
+        jfs_older_out out = {0};
+        status = jfs_older_table(counts, &rows, &place, &out);
+        FUZZ_CHECK(status == JFS_MALFORMED || place.next > before || rows.count == 0);
+        FUZZ_CHECK(out.size <= place.room_bytes || place.next == before + 1);
+        out.whole = out.size;
+        read_back(&out);
+        jfs_older_free(&out);
+        jfs_older_next_output(counts);
+        place.empty = 1;
+    } while (status == JFS_OK && place.next < rows.count);
+    jfs_older_counts_free(counts);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 2) return 0;
     const uint8_t what = data[0] % WHAT_COUNT, flags = data[1];
@@ -147,6 +184,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     case JOURNAL: journal(data, size, flags); break;
     case PAGE: page(data, size, flags); break;
     case MESSAGES: messages(data, size, flags); break;
+    case TABLE: table(data, size, flags); break;
     default: replay(data, size, what, flags);
     }
     return 0;
