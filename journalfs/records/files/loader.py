@@ -391,7 +391,8 @@ class JournalLoader:
         above = last.file.file_id
         new = [one for one in takewhile(lambda one: one[0] > above, newest_first) if one[0] <= file_id]
         self._unlisted += above != file_id
-        if above != file_id and self._unlisted * OWN_FILES_LISTED_SHARE >= len(self.files):
+        is_listed = above == file_id or (bool(new) and new[0][0] == file_id)
+        if not is_listed or (new and self._unlisted * OWN_FILES_LISTED_SHARE >= len(self.files)):
             return None
         try:
             for read in (last, *(self._own_file(*one) for one in reversed(new))):
@@ -399,8 +400,6 @@ class JournalLoader:
                 self._last_own = last = read
         except OSError:
             return None  # a look at all of them says what became of it
-        if last.file.file_id != file_id:
-            return None
         return PollResult.APPENDED if changed else PollResult.UNCHANGED
 
     def _own_file(self, file_id: FileId, name: str) -> ReadFile:
