@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from journalfs.records.older import derived_from
+from journalfs.errors import DecodeError
+from journalfs.records.older import derived_from, openwire
 from journalfs.store import open_store
 from journalfs.views.transactions import prepared_transactions
 from tests.frozen import PristineStores, load_expected
@@ -77,3 +78,17 @@ def test_a_store_that_was_killed_is_replayed(stores: PristineStores, tmp_path: P
         assert made is not None
         said = dict(made.notes)["read-from"]
         assert ("replayed" in said) == name.endswith("killed")
+
+
+@pytest.mark.parametrize("sequence", ["7", "9" * 19, "9" * 5000, "x"])
+def test_ids_are_written_whatever_numbers_they_end_with(sequence: str) -> None:
+    orders = openwire.Destination(False, "orders")
+    written = openwire.queue_ack(orders, openwire.Identity(f"ID:client:1:1:{sequence}"))
+    found = openwire.decode(written, openwire.QueueAck)
+    assert (found.destination, found.message_id) == (orders, found.first_id)
+    assert found.message_id.startswith(f"ID:client:1:1:{sequence}")
+
+
+def test_a_destination_without_bytes_is_damage() -> None:
+    with pytest.raises(DecodeError):
+        openwire.decode_tight_destination(b"")

@@ -348,10 +348,12 @@ def producer_and_sequence(identity: str) -> tuple[str, int]:
     """The producer's id, and its number of the message. What is no id of ActiveMQ 5 is a connection's."""
     parts = identity.rsplit(":", 3)
     try:
-        _, _, _, sequence = parts[0], *map(int, parts[1:])
+        numbers = [int(part) for part in parts[1:]]
     except ValueError:
+        numbers = []
+    if len(numbers) != 3 or any(abs(number) >= 1 << 63 for number in numbers):
         return f"{identity}:1:1", 1
-    return ":".join(parts[:3]), sequence
+    return ":".join(parts[:3]), numbers[2]
 
 
 def _has_text(wire: Wire) -> bool:
