@@ -25,7 +25,7 @@ from journalfs.format.record_types import RecordKind
 from journalfs.records.tables.database import Database
 
 ROWS_AT_ONCE_MIN: Final = 100
-ROWS_AT_ONCE: Final = 10_000
+ROWS_AT_ONCE: Final = 2_000
 BATCH_BYTES: Final = 1 << 20
 """Of rows at once, as far as can be foreseen: as much stays near the processor."""
 
