@@ -135,7 +135,7 @@ static void do_as_python(uint8_t step, input *from) {
         jfs_front_returned(handles, 1 + which % 2);
         break;
     case 2:
-        if (!front_is_opened(which % 8)) jfs_front_opened(which % 8, which & 16);
+        if (!front_is_opened(which % 8)) jfs_front_opened(which % 8);
         break;
     case 3:
         jfs_front_content(which % 8, which & 16 ? UINT64_MAX - 9 : which, from->at, (uint64_t)(from->end - from->at), which & 8);
