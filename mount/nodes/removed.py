@@ -45,6 +45,10 @@ class RemovedDirectory(StoreDirectory):
         else:
             self._failure = None
 
+    @property
+    def steady(self) -> bool:
+        return False  # its time is that of the look
+
     def mtime_ns(self) -> int:
         return self._mount.now_ns()
 
