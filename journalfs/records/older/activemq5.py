@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -28,6 +29,12 @@ class Place(NamedTuple):
 
 FILE_BYTES_MAX: Final = 2**31 - 1
 """Offsets in a store are ints: a longer file is none of it, and would not fit into memory."""
+
+
+def numbered_files(folder: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
+    """The files of a folder whose whole names match, by the number that is the pattern's group, in order."""
+    named = {name: pattern.fullmatch(name) for name in door.names_if_there(folder)}
+    return dict(sorted((int(found[1]), folder / name) for name, found in named.items() if found))
 
 
 def read_file(path: Path) -> bytes:

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from journalfs import door
 from journalfs.damage import Damage
 from journalfs.engine.older import Row, amq_rows
-from journalfs.records.older.activemq5 import Place
+from journalfs.records.older.activemq5 import Place, numbered_files
 
 HEAD_BYTES: Final = 29
 TAIL_BYTES: Final = 3
@@ -25,12 +24,7 @@ _NAME: Final = re.compile(r"data-(\d+)")
 
 def log_files(folder: Path) -> dict[int, Path]:
     """The data logs of a folder by number, in their order."""
-    found = {}
-    for name in door.names_if_there(folder):
-        named = _NAME.fullmatch(name)
-        if named:
-            found[int(named[1])] = folder / name
-    return dict(sorted(found.items()))
+    return numbered_files(folder, _NAME)
 
 
 def commands(content: bytes, number: int, name: str, damage: list[Damage]) -> Iterator[Row | Place]:

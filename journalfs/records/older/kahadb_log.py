@@ -12,10 +12,10 @@ from enum import IntEnum, unique
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from journalfs import door
 from journalfs.damage import Damage
 from journalfs.engine.older import Row, kahadb_rows
 from journalfs.errors import DecodeError
+from journalfs.records.older.activemq5 import numbered_files
 from journalfs.records.older.openwire import Destination, LocalTransaction, Transaction, XaTransaction
 
 HEAD: Final = struct.Struct(">ib")
@@ -75,12 +75,7 @@ NUMBER, BYTES = 0, 2
 
 def log_files(folder: Path) -> dict[int, Path]:
     """The journal files of a folder by number, in their order."""
-    found = {}
-    for name in door.names_if_there(folder):
-        named = _NAME.fullmatch(name)
-        if named:
-            found[int(named[1])] = folder / name
-    return dict(sorted(found.items()))
+    return numbered_files(folder, _NAME)
 
 
 def rows(content: bytes, name: str, damage: list[Damage], start: int = 0) -> Iterator[Row | Record]:
