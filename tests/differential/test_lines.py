@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_PERSISTER, LineBatch
-from tests.differential.encode_messages import core_header, nullable
+from tests.differential.encode_messages import core_header, core_message, nullable
 from tests.differential.values import amqp_payloads, core_payloads, damaged
 from tests.frozen import FILE_STORES, PristineStores
 from tests.reference.compare import REVERSIBLE_KEYS
@@ -133,6 +134,17 @@ def test_damaged_messages(payload: bytes) -> None:
     except MalformedError:
         expected = None
     assert_same_line(batch_of(payload), payload, expected)
+
+
+@pytest.mark.parametrize(
+    "broken", [b"\x80", b"\xc3", b"\xc3a", b"\xe2\x82", b"\xf0\x9f\x98\x80", b"a" * 4095], ids=repr
+)
+def test_a_stream_with_a_string_that_is_no_utf_is_damage(broken: bytes) -> None:
+    text = b"\x0a\x01" + struct.pack(">IH", 9, len(broken)) + broken
+    payload = core_message(7, text, kind=6)
+    line = json.loads(batch_of(payload).line(0))
+    assert line["damage"] == "a string of the stream is no UTF"
+    assert base64.b64decode(line["message_base64"], validate=True) == payload
 
 
 @given(text=st.none() | st.text(max_size=300), cut=st.integers(0, 40))

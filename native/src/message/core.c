@@ -121,6 +121,8 @@ static int parse_stream(jfs_message *message, jfs_reader *reader) {
         jfs_value value = jfs_take_stream_value(reader);
         if (value.code == UINT8_MAX) return jfs_damaged(message, "the stream holds a value of unknown type");
         if (reader->bad) return jfs_damaged(message, "the stream ends inside a value");
+        if (value.text == JFS_STRING_UTF && !jfs_is_utf(value.bytes))
+            return jfs_damaged(message, "a string of the stream is no UTF");
         if (code == JFS_CODE_NULL) message->irregular = 1; /* a null is written as a string that is not there */
         /* Unlike in properties, true is written as ff. */
         if (code == JFS_CODE_BOOLEAN && value.bytes.at[0] != 0 && value.bytes.at[0] != 0xff) message->irregular = 1;

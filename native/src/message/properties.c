@@ -33,6 +33,24 @@ jfs_value jfs_take_value(jfs_reader *reader, uint8_t code) {
     return value;
 }
 
+size_t jfs_utf_unit(const uint8_t *at, const uint8_t *end) {
+    const size_t width = at[0] < 0x80 ? 1 : (at[0] & 0xe0) == 0xc0 ? 2 : (at[0] & 0xf0) == 0xe0 ? 3 : 0;
+    if (width > (size_t)(end - at)) return 0;
+    for (size_t i = 1; i < width; i++)
+        if ((at[i] & 0xc0) != 0x80) return 0;
+    return width;
+}
+
+int jfs_is_utf(jfs_view bytes) {
+    size_t units = 0;
+    for (const uint8_t *at = bytes.at, *end = at + bytes.bytes; at < end; units++) {
+        const size_t width = jfs_utf_unit(at, end);
+        if (width == 0 || units == JFS_UTF_UNITS_MAX) return 0;
+        at += width;
+    }
+    return 1;
+}
+
 /* A stream's strings are nullable short strings: a null one is the stream's null. */
 jfs_value jfs_take_stream_value(jfs_reader *reader) {
     uint8_t code = jfs_take8(reader);
@@ -48,7 +66,7 @@ jfs_value jfs_take_stream_value(jfs_reader *reader) {
     } else if (units < 9) {
         value.text = JFS_STRING_BE;
         value.bytes = jfs_take(reader, 2 * (uint64_t)units);
-    } else if (units < 4095) {
+    } else if (units <= JFS_UTF_UNITS_MAX) {
         value.text = JFS_STRING_UTF;
         value.bytes = jfs_take(reader, jfs_take16(reader));
     } else {

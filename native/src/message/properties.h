@@ -28,6 +28,9 @@ typedef struct {
 /* The forms of a "short string"; properties hold LE ones only. */
 enum { JFS_STRING_LE = 0, JFS_STRING_BE = 1, JFS_STRING_UTF = 2 };
 
+/* A short string of more is a SimpleString. */
+enum { JFS_UTF_UNITS_MAX = 4094 };
+
 typedef struct {
     jfs_view key;
     jfs_value value;
@@ -42,6 +45,10 @@ jfs_property jfs_next_property(jfs_reader *reader);
 jfs_value jfs_take_value(jfs_reader *reader, uint8_t code);
 /* One value of a stream body, its code included. */
 jfs_value jfs_take_stream_value(jfs_reader *reader);
+/* Bytes of the UTF-16 unit at `at` in its one to three bytes; 0: it is none. */
+size_t jfs_utf_unit(const uint8_t *at, const uint8_t *end);
+/* Whether a JFS_STRING_UTF is made of such units, and of no more than JFS_UTF_UNITS_MAX. */
+int jfs_is_utf(jfs_view bytes);
 
 int jfs_key_is(jfs_view key, const char *name);
 const char *jfs_code_name(uint8_t code);

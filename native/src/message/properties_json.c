@@ -2,49 +2,31 @@
 #include "properties.h"
 #include "text.h"
 
-/* CESU-8 of a short string: each UTF-16 unit on its own, U+0000 as a plain zero. Returns the units, or SIZE_MAX. */
-static size_t decode_utf(jfs_view bytes, uint8_t *units, size_t units_max) {
+/* CESU-8 of a short string that was looked at: each UTF-16 unit on its own, U+0000 as a plain zero. */
+static size_t decode_utf(jfs_view bytes, uint8_t *units) {
     size_t count = 0;
-    for (uint64_t i = 0; i < bytes.bytes;) {
-        uint32_t first = bytes.at[i], unit;
-        uint64_t left = bytes.bytes - i;
-        if (first < 0x80) {
-            unit = first;
-            i += 1;
-        } else if ((first & 0xe0) == 0xc0 && left >= 2) {
-            unit = ((first & 0x1f) << 6) | (bytes.at[i + 1] & 0x3fu);
-            i += 2;
-        } else if ((first & 0xf0) == 0xe0 && left >= 3) {
-            unit = ((first & 0x0f) << 12) | ((bytes.at[i + 1] & 0x3fu) << 6) | (bytes.at[i + 2] & 0x3fu);
-            i += 3;
-        } else {
-            return SIZE_MAX;
-        }
-        if (count == units_max) return SIZE_MAX;
+    for (const uint8_t *at = bytes.at, *end = at + bytes.bytes; at < end; count++) {
+        const size_t width = jfs_utf_unit(at, end);
+        uint32_t unit = at[0] & (width == 1 ? 0x7fu : width == 2 ? 0x1fu : 0x0fu);
+        for (size_t i = 1; i < width; i++) unit = (unit << 6) | (at[i] & 0x3fu);
         units[2 * count] = (uint8_t)unit;
         units[2 * count + 1] = (uint8_t)(unit >> 8);
-        count++;
+        at += width;
     }
     return count;
 }
 
-/* Short strings that are no SimpleString have at most 4094 units, or 65535 bytes of UTF. */
 static void put_short_string(jfs_sink *sink, const jfs_value *value) {
-    enum { UNITS_MAX = 4096 };
-    uint8_t units[2 * UNITS_MAX];
+    uint8_t units[2 * JFS_UTF_UNITS_MAX];
     if (value->text == JFS_STRING_BE) {
-        for (uint64_t i = 0; i + 1 < value->bytes.bytes && i < 2 * UNITS_MAX; i += 2) {
+        for (uint64_t i = 0; i + 1 < value->bytes.bytes && i < sizeof units; i += 2) {
             units[i] = value->bytes.at[i + 1];
             units[i + 1] = value->bytes.at[i];
         }
         jfs_put_string16(sink, (jfs_view){units, value->bytes.bytes});
         return;
     }
-    size_t count = decode_utf(value->bytes, units, UNITS_MAX);
-    if (count == SIZE_MAX)
-        jfs_put_string8(sink, value->bytes); /* not what the broker writes: kept byte by byte */
-    else
-        jfs_put_string16(sink, (jfs_view){units, 2 * count});
+    jfs_put_string16(sink, (jfs_view){units, 2 * decode_utf(value->bytes, units)});
 }
 
 void jfs_put_plain(jfs_sink *sink, const jfs_value *value) {
