@@ -50,7 +50,7 @@ def both(data: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[bytes, bytes, int
 def test_of_what_brokers_wrote(stores: PristineStores, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     core, python, made = both(stores[name] / "data", monkeypatch)
     assert core == python
-    assert made > 0
+    assert (made > 0) == (name != "amqp-exotic"), "messages of AMQP are for Python"
 
 
 ODD = (
