@@ -131,7 +131,7 @@ def sweep_of_compactions(alignment: int, *, every: int, crashes: int) -> int:
             assert len(driver.disk.names()) == files
         return 3
 
-    calls, _ = power_cuts(alignment, compact, seed=5, free_files=5, every=every, crashes=crashes)
+    calls, _ = power_cuts(alignment, compact, seed=5, free_files=9, every=every, crashes=crashes)
     return calls
 
 
