@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from journalfs.config.address_settings import Value
 from journalfs.config.in_force import SettingsInForce
-from journalfs.config.setting_names import Value
 from journalfs.live.core import Core
 from journalfs.live.settings import settings_in_force
 from journalfs.message.outgoing import Outgoing

@@ -11,7 +11,7 @@ from journalfs.cli.common import say, store_argument
 from journalfs.errors import WrongCall
 
 if TYPE_CHECKING:
-    from journalfs.config.setting_names import Value
+    from journalfs.config.address_settings import Value
 
 
 @click.command(epilog="Example: journalfs create --journal-type NIO /var/lib/orders")

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from journalfs.config.address_settings import Value
 from journalfs.config.core_settings import RETENTION_DIRECTORY, ConfiguredValue, value_in_force
 from journalfs.config.database import DatabaseSettings
 from journalfs.config.instance import Instance
-from journalfs.config.setting_names import Value
 from journalfs.config.wildcards import WildcardSyntax
 
 

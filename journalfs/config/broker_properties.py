@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Final
 
 from journalfs import limits
+from journalfs.config.address_settings import BY_JSON_KEY, SettingDefinition, parse_value
 from journalfs.config.broker_config import AddressSettingMatch, BrokerConfig
 from journalfs.config.core_settings import CORE_BY_NAME, CORE_SETTINGS, ConfiguredValue
 from journalfs.config.database import DatabaseSettings, database_settings, overruled
 from journalfs.config.files import read_beginning
 from journalfs.config.instance import PROPERTIES, SYSTEM_PREFIX
 from journalfs.config.masked import codec_key, unmask_if_masked
-from journalfs.config.setting_names import BY_JSON_KEY, SettingDefinition, parse_value
 from journalfs.config.xmltree import Element, Loader
 from journalfs.errors import ConfigError
 

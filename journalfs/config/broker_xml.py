@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from journalfs.config.address_settings import BY_NAME, XML_ALIASES, Kind, SettingDefinition, parse_value
 from journalfs.config.broker_config import AddressSettingMatch, BrokerConfig
 from journalfs.config.core_settings import (
     CORE_BY_NAME,
@@ -26,7 +27,6 @@ from journalfs.config.core_settings import (
 from journalfs.config.database import DatabaseSettings, database_settings
 from journalfs.config.instance import PROPERTIES, SYSTEM_PREFIX, Instance, standard_properties
 from journalfs.config.masked import codec_key, unmask_if_masked
-from journalfs.config.setting_names import BY_NAME, XML_ALIASES, Kind, SettingDefinition, parse_value
 from journalfs.config.wildcards import WildcardSyntax
 from journalfs.config.xmltree import Element, Loader
 from journalfs.errors import ConfigError

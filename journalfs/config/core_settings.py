@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from journalfs.config.setting_names import Kind, SettingDefinition, Value
+from journalfs.config.address_settings import Kind, SettingDefinition, Value
 from journalfs.limits import INFLATE_BYTES_MAX_DEFAULT
 
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import tomli_w
 
-from journalfs.config import setting_names
+from journalfs.config import address_settings
 from journalfs.config.broker_config import BrokerConfig
 from journalfs.config.broker_xml import strip_literal
 from journalfs.config.core_settings import CORE_SETTINGS, value_in_force
@@ -30,7 +30,7 @@ _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 @dataclass(frozen=True, slots=True)
 class SettingInForce:
     name: str
-    value: setting_names.Value | None
+    value: address_settings.Value | None
     """None: not set, and there is no default."""
     unit: str
     origin: str
@@ -41,7 +41,7 @@ class SettingInForce:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    values: Mapping[str, setting_names.Value]
+    values: Mapping[str, address_settings.Value]
     origin: str
 
 
@@ -49,7 +49,7 @@ class SettingsInForce:
     """Answers for one store. `stored` holds the bindings journal's settings: match -> JSON key -> value."""
 
     def __init__(
-        self, config: BrokerConfig | None, stored: Mapping[str, Mapping[str, setting_names.Value]]
+        self, config: BrokerConfig | None, stored: Mapping[str, Mapping[str, address_settings.Value]]
     ) -> None:
         self._config = config
         self._syntax = config.wildcards if config is not None else WildcardSyntax()
@@ -76,9 +76,11 @@ class SettingsInForce:
     def address(self, address: str) -> tuple[SettingInForce, ...]:
         """Every setting there is, in a fixed order."""
         sources = self._sources(address)
-        return tuple(self._setting(definition.name, sources) for definition in setting_names.ADDRESS_SETTINGS)
+        return tuple(
+            self._setting(definition.name, sources) for definition in address_settings.ADDRESS_SETTINGS
+        )
 
-    def value(self, address: str, name: str) -> setting_names.Value | None:
+    def value(self, address: str, name: str) -> address_settings.Value | None:
         """One setting's value for `address`."""
         return self._setting(name, self._sources(address)).value
 
@@ -114,11 +116,13 @@ class SettingsInForce:
         else:
             self._exact[key] = source
 
-    def _known(self, match: str, by_key: Mapping[str, setting_names.Value]) -> dict[str, setting_names.Value]:
-        values: dict[str, setting_names.Value] = {}
+    def _known(
+        self, match: str, by_key: Mapping[str, address_settings.Value]
+    ) -> dict[str, address_settings.Value]:
+        values: dict[str, address_settings.Value] = {}
         for key, value in by_key.items():
-            definition = setting_names.BY_JSON_KEY.get(key)
-            if definition is None or not setting_names.accepts(definition, value):
+            definition = address_settings.BY_JSON_KEY.get(key)
+            if definition is None or not address_settings.accepts(definition, value):
                 self.warnings.append(f"bindings record match {match!r}: {key} = {value!r} has no effect")
             else:
                 values[definition.name] = value
@@ -143,11 +147,11 @@ class SettingsInForce:
         return name
 
     def _setting(self, name: str, sources: list[_Source]) -> SettingInForce:
-        definition = setting_names.BY_NAME[name]
+        definition = address_settings.BY_NAME[name]
         for source in sources:
             if name in source.values:
                 return SettingInForce(name, source.values[name], definition.unit, source.origin)
-            if name in setting_names.NOT_INHERITED:
+            if name in address_settings.NOT_INHERITED:
                 break
         if definition.derived is not None:
             other, factor = definition.derived
@@ -175,7 +179,7 @@ def settings_toml(settings: Iterable[SettingInForce]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _speakable(value: setting_names.Value) -> setting_names.Value:
+def _speakable(value: address_settings.Value) -> address_settings.Value:
     # TOML text holds no lone surrogates.
     return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value
 

@@ -24,10 +24,10 @@ from typing import Any, Final
 import tomli_w
 
 from journalfs import limits
+from journalfs.config.address_settings import BY_NAME, SettingDefinition, Value, native_value, parse_value
 from journalfs.config.broker_config import AddressSettingMatch, BrokerConfig
 from journalfs.config.core_settings import CORE_BY_NAME, ConfiguredValue
 from journalfs.config.files import TOML_NAME, read_beginning
-from journalfs.config.setting_names import BY_NAME, SettingDefinition, Value, native_value, parse_value
 from journalfs.config.wildcards import ROUTING, SYNTAX_FIELDS, WILDCARDS, WildcardSyntax
 from journalfs.errors import ConfigError
 from journalfs.limits import TOML_BYTES_MAX, TOML_NESTED_MAX

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from journalfs import door, limits
+from journalfs.config.address_settings import Value
 from journalfs.config.broker_config import BrokerConfig
 from journalfs.config.broker_xml import read_broker_xml
 from journalfs.config.core_settings import RETENTION_DIRECTORY, value_in_force
@@ -29,7 +30,6 @@ from journalfs.config.database import DatabaseStore, database_named
 from journalfs.config.files import CONFIG_VARIABLE, CONFIGURED_BY, TOML_NAME, read_beginning
 from journalfs.config.instance import Instance, find_instance, standard_properties
 from journalfs.config.older import refuse_other_journals, refuse_other_layouts
-from journalfs.config.setting_names import Value
 from journalfs.errors import ConfigError, NotAStore, SystemFailure, WrongCall, failing
 
 JOURNAL_PREFIX: Final = "activemq-data"

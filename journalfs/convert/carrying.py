@@ -22,13 +22,13 @@ import msgspec
 import trio
 
 from journalfs import door
+from journalfs.config.address_settings import Value
 from journalfs.config.database import DatabaseSettings, DatabaseStore, database_named
 from journalfs.config.files import TOML_NAME
 from journalfs.config.journal_settings import JournalSettings, journal_settings
 from journalfs.config.journalfs_toml import settings_text
 from journalfs.config.layout import StoreLayout, locate_store, plan_store
 from journalfs.config.older import AMQ, ARTEMIS_1, HORNETQ, forced
-from journalfs.config.setting_names import Value
 from journalfs.convert.report import Report
 from journalfs.damage import Damage, name_of
 from journalfs.engine.buffers import MappedFile

@@ -16,12 +16,12 @@ from journalfs import door
 from journalfs.broker.queues.administering import new_address, new_queue
 from journalfs.change.journals import Journals, open_journals
 from journalfs.clock import Clock
+from journalfs.config.address_settings import Value
 from journalfs.config.files import TOML_NAME
 from journalfs.config.in_force import SettingsInForce
 from journalfs.config.journal_settings import JournalSettings, journal_settings
 from journalfs.config.journalfs_toml import settings_text
 from journalfs.config.layout import StoreLayout, plan_store, refuse_database
-from journalfs.config.setting_names import Value
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.links import write_durably
 from journalfs.errors import StoreNotKept, SystemFailure, WrongCall

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from journalfs.bindings.model import BindingsState, Queue
+from journalfs.config.address_settings import BY_JSON_KEY
 from journalfs.config.in_force import SettingsInForce
 from journalfs.config.layout import locate_store
-from journalfs.config.setting_names import BY_JSON_KEY
 from journalfs.config.wildcards import WildcardSyntax, routes
 from tests.bindings.replaying import replay_bindings
 from tests.frozen import FILE_STORES, ExpectedStores, PristineStores

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from journalfs.clock import SystemClock
+from journalfs.config.address_settings import Value
 from journalfs.config.layout import StoreLayout, locate_store
-from journalfs.config.setting_names import Value
 from journalfs.errors import StoreBusy
 from journalfs.store.creating import Created, create_store
 from journalfs.store.node_lock import NodeLock

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from journalfs.config.setting_names import ADDRESS_SETTINGS, BY_JSON_KEY
+from journalfs.config.address_settings import ADDRESS_SETTINGS, BY_JSON_KEY
 from journalfs.errors import JournalfsError
 from journalfs.live.settings import settings_in_force
 from journalfs.store.write.store import WritingStore

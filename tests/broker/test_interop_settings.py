@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from journalfs.broker.queues.administering import QUEUE_SETTINGS
-from journalfs.config.setting_names import ADDRESS_SETTINGS, BY_JSON_KEY, SettingDefinition
+from journalfs.config.address_settings import ADDRESS_SETTINGS, BY_JSON_KEY, SettingDefinition
 from journalfs.live.settings import settings_in_force
 from journalfs.store.write.store import WritingStore
 from tests.broker.client import CoreClient

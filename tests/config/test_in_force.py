@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from journalfs.config.address_settings import ADDRESS_SETTINGS, BY_NAME, NOT_INHERITED, Value
 from journalfs.config.broker_config import BrokerConfig
 from journalfs.config.in_force import SettingInForce, SettingsInForce, settings_toml
-from journalfs.config.setting_names import ADDRESS_SETTINGS, BY_NAME, NOT_INHERITED, Value
 from tests.config.test_broker_xml import read, settings
 
 

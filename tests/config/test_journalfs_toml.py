@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from journalfs.config.address_settings import Value
 from journalfs.config.core_settings import CORE_SETTINGS
 from journalfs.config.database import DatabaseStore
 from journalfs.config.in_force import SettingsInForce, settings_toml
 from journalfs.config.journal_settings import journal_settings
 from journalfs.config.journalfs_toml import parse_setting, read_journalfs_toml, settings_text
 from journalfs.config.layout import locate_store, plan_store
-from journalfs.config.setting_names import Value
 from journalfs.config.wildcards import WildcardSyntax
 from journalfs.errors import ConfigError, NotAStore, WrongCall
 from tests.config.test_broker_xml import read, settings

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from journalfs.broker.queues.administering import QUEUE_NO_EFFECT, QUEUE_SETTINGS
+from journalfs.config.address_settings import ADDRESS_SETTINGS, BY_NAME, NO_EFFECT, SettingDefinition
 from journalfs.config.core_settings import CORE_BY_NAME, CORE_SETTINGS, ConfiguredValue, value_in_force
-from journalfs.config.setting_names import ADDRESS_SETTINGS, BY_NAME, NO_EFFECT, SettingDefinition
 from journalfs.ids import QueueId
 from journalfs.live.lost_bindings import lost_queue
 from journalfs.live.settings import queue_settings

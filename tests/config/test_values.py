@@ -7,8 +7,8 @@ from Crypto.Cipher import Blowfish
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from journalfs.config.address_settings import ADDRESS_SETTINGS, BY_NAME, Kind, accepts, parse_value
 from journalfs.config.masked import KEY_VARIABLE, codec_key, is_masked, unmask
-from journalfs.config.setting_names import ADDRESS_SETTINGS, BY_NAME, Kind, accepts, parse_value
 from journalfs.config.sizes import parse_size_bytes
 from journalfs.errors import MaskedValueError
 

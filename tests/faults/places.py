@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from journalfs.clock import SystemClock
-from journalfs.config.setting_names import Value
+from journalfs.config.address_settings import Value
 from journalfs.store.creating import create_store
 from tests.mounting import MountedStore, QueueOnDisk
 

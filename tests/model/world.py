@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 import pytest
 
 from journalfs.clock import SystemClock
-from journalfs.config.setting_names import Value
+from journalfs.config.address_settings import Value
 from journalfs.store.creating import create_store
 from tests.model.model import LIMITS, PAGE_BYTES, Kind, Message, QueueSeen, Seen
 

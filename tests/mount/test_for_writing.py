@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from journalfs.clock import SystemClock
-from journalfs.config.setting_names import Value
+from journalfs.config.address_settings import Value
 from journalfs.errors import WrongCall
 from journalfs.format.server_lock import NodeState, decode_server_lock
 from journalfs.store.creating import create_store

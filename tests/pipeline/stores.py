@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from journalfs.clock import SystemClock
-from journalfs.config.setting_names import Value
+from journalfs.config.address_settings import Value
 from journalfs.pipeline.archive import archived
 from journalfs.pipeline.folders import Folder
 from journalfs.store.creating import create_store

@@ -12,7 +12,7 @@ import trio
 
 from journalfs.broker.publish.lending import LinesWay
 from journalfs.clock import FakeClock
-from journalfs.config.setting_names import Value
+from journalfs.config.address_settings import Value
 from journalfs.engine.tail import FULL, UNLIMITED
 from journalfs.errors import ReadOnlyStore
 from journalfs.ids import RecordId

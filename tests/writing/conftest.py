@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from journalfs.clock import SystemClock
-from journalfs.config.setting_names import Value
+from journalfs.config.address_settings import Value
 from journalfs.store.creating import create_store
 from tests.kinds import FILES, KINDS, new_database
 from tests.mounting import COMMAND_S_MAX, MountedStore, QueueOnDisk, journalfs, mounted_for_writing

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from journalfs.clock import SystemClock
-from journalfs.config.setting_names import Value
+from journalfs.config.address_settings import Value
 from journalfs.store.creating import create_store
 from tests.mounting import MountedStore, mounted_for_writing
 from tests.writing.conftest import Address, errno_of

@@ -18,9 +18,9 @@ import msgspec
 from journalfs.bindings.model import Address, BindingsState, Queue
 from journalfs.change.journals import Journals
 from journalfs.clock import Clock
+from journalfs.config.address_settings import ADDRESS_SETTINGS, NO_EFFECT, Kind, Value, parse_value
 from journalfs.config.in_force import ORIGIN_DEFAULT, SettingsInForce
 from journalfs.config.journalfs_toml import NoToml, load_toml
-from journalfs.config.setting_names import ADDRESS_SETTINGS, NO_EFFECT, Kind, Value, parse_value
 from journalfs.errors import JournalfsError, NameTaken, NoSuchName, SettingFixed, SettingRefused, WrongCall
 from journalfs.format.address_settings import StoredAddressSetting
 from journalfs.format.bindings import (

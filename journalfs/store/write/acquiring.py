@@ -19,9 +19,9 @@ from journalfs.broker.limits.disk_limits import disk_limits
 from journalfs.broker.publish.flushed import FLUSHED
 from journalfs.change.journals import Journals, open_journals
 from journalfs.clock import Clock
+from journalfs.config.address_settings import BY_NAME
 from journalfs.config.journal_settings import JournalSettings, setting_warnings
 from journalfs.config.layout import StoreLayout
-from journalfs.config.setting_names import BY_NAME
 from journalfs.damage import name_of
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend

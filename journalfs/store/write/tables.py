@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from journalfs.clock import Clock
+from journalfs.config.address_settings import BY_NAME
 from journalfs.config.database import DatabaseSettings
 from journalfs.config.in_force import SettingsInForce
-from journalfs.config.setting_names import BY_NAME
 from journalfs.errors import WrongCall
 from journalfs.format.address_settings import StoredAddressSetting
 from journalfs.format.bindings import encode_address_setting_json

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from journalfs.broker.queues.administering import QUEUE_NO_EFFECT
-from journalfs.config.setting_names import BY_NAME, NO_EFFECT, Kind, SettingDefinition
+from journalfs.config.address_settings import BY_NAME, NO_EFFECT, Kind, SettingDefinition
 from journalfs.errors import SettingRefused
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import LittleStore

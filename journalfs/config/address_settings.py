@@ -1,4 +1,4 @@
-"""Every address setting of the broker: name in broker.xml, key in JSON, type, unit and default (2.44)."""
+"""What defines a setting, and every address setting of the broker: name in broker.xml, key, type, unit, default (2.44)."""
 
 from __future__ import annotations
 
