@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from journalfs.clock import NS_PER_MS
-from journalfs.config.again import files_of, read_again, stamp_of, taken_over
 from journalfs.config.broker_config import BrokerConfig
 from journalfs.config.core_settings import AT_ONCE, value_in_force
+from journalfs.config.reread import files_of, read_again, stamp_of, taken_over
 from journalfs.errors import ConfigError, SystemFailure
 from journalfs.live.core import Core
 

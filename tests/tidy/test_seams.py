@@ -63,7 +63,7 @@ REACHES_BY_PATH: dict[str, str] = {
     "journalfs/cli/import_.py": "what is imported: its caller's own file",
     "journalfs/convert/carrying.py": "whether what was given lies in the source, by any links",
     "journalfs/records/tables/holder.py": "/proc: which process holds a lease, and whether it lives",
-    "journalfs/config/again.py": "configuration files: they may be links, as in containers",
+    "journalfs/config/reread.py": "configuration files: they may be links, as in containers",
     "journalfs/config/broker_xml.py": "configuration files",
     "journalfs/config/layout.py": "finding out whether there is a store, and where",
     "journalfs/config/broker_properties.py": "configuration files",

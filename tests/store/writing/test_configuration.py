@@ -15,9 +15,9 @@ from journalfs.broker.consume.expiring import every_period
 from journalfs.broker.limits.disk_limits import Space
 from journalfs.clock import FakeClock
 from journalfs.config.address_settings import BY_NAME
-from journalfs.config.again import files_of
 from journalfs.config.core_settings import AT_ONCE, CORE_BY_NAME
 from journalfs.config.layout import locate_store
+from journalfs.config.reread import files_of
 from journalfs.errors import AddressFull
 from journalfs.live.settings import broker_toml, settings_in_force
 from journalfs.store.store import JournalStore
