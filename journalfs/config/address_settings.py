@@ -1,4 +1,4 @@
-"""What defines a setting, and every address setting of the broker: name in broker.xml, key, type, unit, default (2.44)."""
+"""What defines a setting; and every address setting of the broker (2.44): name, key, type, unit, default."""
 
 from __future__ import annotations
 

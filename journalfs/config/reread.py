@@ -17,7 +17,7 @@ from journalfs.config.broker_xml import read_broker_xml
 from journalfs.config.core_settings import AT_ONCE, CORE_BY_NAME, ConfiguredValue, value_in_force
 from journalfs.config.files import TOML_NAME
 from journalfs.config.layout import DIRECTORY_FIELDS, StoreLayout, moved_by
-from journalfs.config.shown import WORKED_OUT
+from journalfs.config.store_toml import WORKED_OUT
 
 
 @dataclass(frozen=True, slots=True)

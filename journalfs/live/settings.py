@@ -9,7 +9,7 @@ import tomli_w
 
 from journalfs.bindings.model import Address, Queue
 from journalfs.config.in_force import ORIGIN_DEFAULT, SettingInForce, SettingsInForce, settings_toml
-from journalfs.config.shown import store_toml
+from journalfs.config.store_toml import store_toml
 from journalfs.live.opened import KnownSettings, OpenStore
 
 PREFIX = "user.journalfs."
