@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 import click
 
+from journalfs.caller_files import replacing
 from journalfs.cli.common import GivenPath, Older, name_in_warnings, say, store_argument
 from journalfs.config.older import KINDS
 from journalfs.errors import EXIT_DAMAGED, OlderStore, WrongCall, failing
@@ -18,7 +19,6 @@ from journalfs.exchange.encoded_lines import write_encoded
 from journalfs.exchange.exporting import export_store, written_behind
 from journalfs.exchange.journals import Told, journal_directory
 from journalfs.exchange.targets import mounted_store
-from journalfs.given import replacing
 from journalfs.showing import advancing
 from journalfs.store import open_store
 

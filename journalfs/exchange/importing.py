@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 import msgspec
 
-from journalfs import given
+from journalfs import caller_files
 from journalfs.engine.lines import SOURCE_PERSISTER, LineBatch
 from journalfs.errors import BadEnvelope, SystemFailure, WrongCall, failing
 from journalfs.exchange.targets import Target, mounted_store, opened_target
@@ -58,7 +58,7 @@ class Progress:
 
     def _read(self) -> _Note | None:
         try:
-            return msgspec.convert(json.loads(given.read_note(self._path)), _Note)
+            return msgspec.convert(json.loads(caller_files.read_note(self._path)), _Note)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -114,7 +114,7 @@ class Progress:
 
     def _write(self) -> None:
         doing, new = "note how far the import is", f"{self._path.name}.new"
-        with failing(doing, self._path), given.replacing(self._path, new) as file:
+        with failing(doing, self._path), caller_files.replacing(self._path, new) as file:
             # Names may have halves of characters, which the standard library alone takes.
             file.write(json.dumps(msgspec.to_builtins(self._note)).encode())
             file.flush()
@@ -122,7 +122,7 @@ class Progress:
 
     def remove(self) -> None:
         """The import is at its end."""
-        given.remove(self._path)
+        caller_files.remove(self._path)
 
 
 BATCH_BYTES: Final = 4 << 20
@@ -155,7 +155,7 @@ async def import_file(path: Path, target: Path, file_format: str, advance: Advan
     async with opened_target(target) as opened:
         filling = _Filling(opened, progress)
         await filling.settle()
-        with given.opened(path) as file:
+        with caller_files.opened(path) as file:
             if file_format == "xml":
                 await _from_xml(file, filling, advance)
             else:
