@@ -32,7 +32,7 @@ from journalfs.ids import MessageId
 from journalfs.records import sources
 from journalfs.records.capabilities import Capabilities
 from journalfs.records.older.derived import DerivedStore
-from journalfs.records.older.reading import DATABASE, deriving, keep, make_derived, remove_derived
+from journalfs.records.older.deriving import DATABASE, deriving, keep, make_derived, remove_derived
 
 SCHEME: Final = "memory"
 PIECE_BYTES: Final = 1 << 20

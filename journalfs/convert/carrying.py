@@ -41,7 +41,14 @@ from journalfs.records.files.loader import JournalLoader
 from journalfs.records.files.reports import JournalAccount
 from journalfs.records.older import Source, source_of
 from journalfs.records.older.derived import DerivedStore
-from journalfs.records.older.reading import CURRENT, adapter_for, as_json, derived_from, deriving, identity_of
+from journalfs.records.older.deriving import (
+    CURRENT,
+    adapter_for,
+    as_json,
+    derived_from,
+    deriving,
+    identity_of,
+)
 from journalfs.records.older.writing_hornetq import HornetqStore
 from journalfs.records.sources import kind_of
 from journalfs.store import open_store

@@ -44,7 +44,7 @@ from journalfs.records.files.loader import JournalLoader
 
 if TYPE_CHECKING:
     from journalfs.live.runs import JournalSegment, Run
-    from journalfs.records.older.reading import SourcePlaces
+    from journalfs.records.older.deriving import SourcePlaces
 
 
 # Parts whose lines were laid out for a reader, kept for the next one.
@@ -509,7 +509,7 @@ class Core(RunsStore):
         if self.derived is None or not found:
             return found
         if self._places is None:
-            from journalfs.records.older.reading import SourcePlaces  # noqa: PLC0415 - seldom needed
+            from journalfs.records.older.deriving import SourcePlaces  # noqa: PLC0415 - seldom needed
 
             self._places = SourcePlaces(self.derived, self.layout)
         return map(self._places.told, found)

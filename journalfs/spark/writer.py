@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from journalfs.config.layout import locate_store
 from journalfs.errors import NoRoute, SystemFailure, WrongCall, failing
-from journalfs.records.older.reading import derived_base
+from journalfs.records.older.deriving import derived_base
 from journalfs.spark.changing import destination_of, directory_of, refusal_in
 from journalfs.spark.envelopes import Envelopes
 from journalfs.spark.options import Options

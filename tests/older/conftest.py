@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from journalfs.records.older.reading import DERIVED_VARIABLE
+from journalfs.records.older.deriving import DERIVED_VARIABLE
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from journalfs.engine.older import OpenWireBatch
 from journalfs.errors import OlderStore
 from journalfs.records.older import amq_log, kahadb_log
 from journalfs.records.older.derived import DerivedStore
-from journalfs.records.older.reading import derive
+from journalfs.records.older.deriving import derive
 from tests.frozen import PristineStores
 
 STORES = [

@@ -10,7 +10,7 @@ import pytest
 from journalfs.config.older import forced
 from journalfs.engine.state_types import AnomalyKind
 from journalfs.records.older.derived import DerivedStore
-from journalfs.records.older.reading import adapter_for, source_of
+from journalfs.records.older.deriving import adapter_for, source_of
 from journalfs.store import open_store
 from journalfs.store.store import JournalStore
 from tests.frozen import PristineStores

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from journalfs import door
-from journalfs.records.older.reading import DERIVED_VARIABLE
+from journalfs.records.older.deriving import DERIVED_VARIABLE
 from tests.frozen import PristineStores
 from tests.mounting import journalfs
 from tests.security.strangers import ODD, OWNER, SECRET, Victim, give_away, put_link, run_all, use_mount

@@ -19,7 +19,7 @@ from journalfs.format.page_folder import ADDRESS_FILE_NAME, PageFileName, decode
 from journalfs.format.primitives import Reader
 from journalfs.format.record_types import BindingType, MessageType
 from journalfs.format.server_lock import SERVER_LOCK_NAME, decode_server_lock
-from journalfs.records.older.reading import DATABASE, derived_from
+from journalfs.records.older.deriving import DATABASE, derived_from
 
 # Pages as `artemis data print` prints them: each message, and what each queue has done with it.
 

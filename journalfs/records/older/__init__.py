@@ -12,7 +12,7 @@ How it fits together:
   reading: `path`, or the derived store of what lies there, made first if need be. Whoever opens for reading
   calls it.
 * An **adapter** is a function `fill(source: Source, out: DerivedStore) -> None`, listed by
-  kind in `journalfs.records.older.reading`. It walks the source and calls, on `out`
+  kind in `journalfs.records.older.deriving`. It walks the source and calls, on `out`
   (`journalfs.records.older.derived`):
 
   - `out.address(name, *routing_types)`, `out.queue(name, address, routing_type, filter=...) -> QueueId`
@@ -37,6 +37,6 @@ How it fits together:
   is still what it was.
 """
 
-from journalfs.records.older.reading import Source, derive, derived_from, refuse_derived, source_of
+from journalfs.records.older.deriving import Source, derive, derived_from, refuse_derived, source_of
 
 __all__ = ["Source", "derive", "derived_from", "refuse_derived", "source_of"]

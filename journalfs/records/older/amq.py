@@ -16,8 +16,8 @@ from journalfs.records.older.activemq5 import Content, Place, Send, Taken, conte
 from journalfs.records.older.activemq5_store import ContentWriter, Places, Told
 from journalfs.records.older.amq_log import HEAD_BYTES, TAIL_BYTES, commands, log_files
 from journalfs.records.older.derived import DerivedStore
+from journalfs.records.older.deriving import Source
 from journalfs.records.older.openwire import Subscription
-from journalfs.records.older.reading import Source
 
 # Replays the data logs of an AMQ Message Store, as its broker does after it was killed.
 

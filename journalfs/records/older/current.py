@@ -17,8 +17,8 @@ from journalfs.format.record_types import BindingType, MessageType
 from journalfs.ids import QueueId
 from journalfs.records.older.bindings import OldQueue
 from journalfs.records.older.derived import DerivedStore
+from journalfs.records.older.deriving import Source
 from journalfs.records.older.hornetq import FirstSeen, JournalReading
-from journalfs.records.older.reading import Source
 
 _NOTHING = page_record(
     NO_TRANSACTION,

@@ -46,7 +46,7 @@ from journalfs.records.older.bindings import (
     without_prefix,
 )
 from journalfs.records.older.derived import DerivedStore
-from journalfs.records.older.reading import Source
+from journalfs.records.older.deriving import Source
 from journalfs.selector import Selector, compile_selector
 
 # What counts when acknowledged messages are brought back: the first record of each message and reference.

@@ -18,8 +18,8 @@ from journalfs.records.older import kahadb_log, openwire
 from journalfs.records.older.activemq5 import Content, Place, Send, Taken, content_of, read_file
 from journalfs.records.older.activemq5_store import ContentWriter, Places
 from journalfs.records.older.derived import DerivedStore
+from journalfs.records.older.deriving import Source
 from journalfs.records.older.kahadb_index import Index, Indexed, Location
-from journalfs.records.older.reading import Source
 
 SCHEDULER: Final = "scheduler"
 OUTCOMES: Final = "txStore"

@@ -16,7 +16,7 @@ from journalfs.config.database import DatabaseSettings
 from journalfs.config.files import CONFIGURED_BY
 from journalfs.errors import NotAStore, SystemFailure
 from journalfs.records.older.derived import DerivedStore
-from journalfs.records.older.reading import DATABASE, deriving, keep, make_derived
+from journalfs.records.older.deriving import DATABASE, deriving, keep, make_derived
 from journalfs.records.tables.database import Database
 from journalfs.records.tables.following import RewrittenError
 from journalfs.records.tables.reading import TablesReading

@@ -23,7 +23,7 @@ from journalfs.engine.page_file import PageFile, PageStore
 from journalfs.format.flush_note import FlushNote
 from journalfs.ids import MessageId
 from journalfs.records.capabilities import Capabilities
-from journalfs.records.older.reading import deriving, keep, remove_derived
+from journalfs.records.older.deriving import deriving, keep, remove_derived
 from journalfs.records.tables.database import Database
 from journalfs.records.tables.deriving import derive_into
 from journalfs.records.tables.following import encoded_text

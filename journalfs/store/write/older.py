@@ -40,6 +40,15 @@ from journalfs.records.older.amq_append import AmqLog, Held, Known, NoBindings, 
 from journalfs.records.older.amq_data import difference, forget_unsubscribed, mark_unclosed, open_logs
 from journalfs.records.older.amq_log import log_files
 from journalfs.records.older.derived import DerivedStore
+from journalfs.records.older.deriving import (
+    Source,
+    adapter_for,
+    deriving,
+    keep,
+    make_derived,
+    remove_derived,
+    source_of,
+)
 from journalfs.records.older.hornetq_log import (
     HornetqBindings,
     HornetqLog,
@@ -49,15 +58,6 @@ from journalfs.records.older.hornetq_log import (
     open_writer,
 )
 from journalfs.records.older.openwire import Destination, Identity
-from journalfs.records.older.reading import (
-    Source,
-    adapter_for,
-    deriving,
-    keep,
-    make_derived,
-    remove_derived,
-    source_of,
-)
 from journalfs.store.journals import message_journal
 from journalfs.store.locks import WHOLE, LockedFile, take
 from journalfs.store.node_lock import NodeLock, describe_process

@@ -41,7 +41,7 @@ CURRENT: Final = "artemis"
 """The kind of a store that is no older one."""
 
 Adapter: TypeAlias = "Callable[[Any, DerivedStore], None]"
-"""Given a `journalfs.records.older.reading.Source`."""
+"""Given a `journalfs.records.older.deriving.Source`."""
 
 _ADAPTERS: Final = {
     AMQ: "journalfs.records.older.amq:fill_amq",
