@@ -26,9 +26,9 @@ from journalfs.limits import JOURNAL_HEADER_BYTES
 from journalfs.live.bindings import read_bindings
 from journalfs.records.files.anomalies import MISSING_RECORDS
 from journalfs.records.files.directory import JournalFile, read_directory
+from journalfs.records.files.doubtful_headers import DOUBTFUL_HEADER, POOL_FILES
 from journalfs.records.files.file_gaps import DeletedFiles, Range, missing_ids, told
 from journalfs.records.files.files import KnownFile
-from journalfs.records.files.hidden import DOUBTFUL_HEADER, POOL_FILES
 from journalfs.records.files.loader import JournalLoader, holds_prefix
 from journalfs.showing import shown
 

@@ -47,9 +47,9 @@ from journalfs.records.files.directory import (
     reading_order,
     written_rid,
 )
+from journalfs.records.files.doubtful_headers import HiddenMessages
 from journalfs.records.files.files import FileSet, ReadFile
 from journalfs.records.files.heads import data_end, has_no_header
-from journalfs.records.files.hidden import HiddenMessages
 
 # Whether a journal file still holds what was read of it, by checksums of that.
 

@@ -27,8 +27,8 @@ from journalfs.format.journal_file import (
 from journalfs.ids import FileId
 from journalfs.limits import CONTROL_FILE_BYTES_MAX, COPY_CHUNK_BYTES, JOURNAL_HEADER_BYTES
 from journalfs.records.files.directory import contradiction, missing_bytes
+from journalfs.records.files.doubtful_headers import doubtful_files
 from journalfs.records.files.heads import FIRST_RECORD_REACH_BYTES, first_rid
-from journalfs.records.files.hidden import doubtful_files
 from journalfs.records.files.kept_damage import KeptDamage
 from journalfs.records.files.pool import FilePool, WriteFile
 from journalfs.records.files.write_settings import WriteSettings, round_up
