@@ -33,5 +33,8 @@ TxId = NewType("TxId", int)
 RecordId = NewType("RecordId", int)
 """Record id within one journal. Updates and deletes carry the id of the record they change."""
 
+Position = NewType("Position", int)
+"""How many records were staged, counted from when the journal was opened: later ones are greater."""
+
 Inode = NewType("Inode", int)
 """Inode number shown by the mount."""

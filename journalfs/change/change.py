@@ -17,9 +17,8 @@ from journalfs.engine.waiting import REST, offload, unbroken
 from journalfs.errors import WriteFailed
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
-from journalfs.ids import MessageId, RecordId, TxId
+from journalfs.ids import MessageId, Position, RecordId, TxId
 from journalfs.limits import PIECE_NS, PIECE_RECORDS, PIECES_IN_FLIGHT_MAX
-from journalfs.records.files.upkept import Position
 
 
 class Pauses:

@@ -14,11 +14,10 @@ from journalfs.engine.checksums import CHECKSUM_USER_TYPE
 from journalfs.engine.waiting import together
 from journalfs.errors import JournalfsError, ReadOnlyStore
 from journalfs.format.record_types import BindingType
-from journalfs.ids import RecordId, TxId
+from journalfs.ids import Position, RecordId, TxId
 from journalfs.records.files.kept_damage import KeptDamage
 from journalfs.records.files.opening import LeftOff
 from journalfs.records.files.retention import Retention
-from journalfs.records.files.upkept import Position
 from journalfs.records.files.write_settings import WriteSettings
 from journalfs.records.files.writer import JournalWriter
 

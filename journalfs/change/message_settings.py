@@ -6,9 +6,8 @@ from journalfs.change.journals import Journals
 from journalfs.errors import NoSuchName, SettingRefused
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
-from journalfs.ids import MessageId, QueueId, RecordId
+from journalfs.ids import MessageId, Position, QueueId, RecordId
 from journalfs.live.content import QueueContent
-from journalfs.records.files.upkept import Position
 from journalfs.records.files.writer import JournalWriter
 from journalfs.views.message import HEADER_PREFIX
 from journalfs.views.queues import StoreQueue

@@ -28,13 +28,12 @@ from journalfs.format import record_bodies
 from journalfs.format.page_folder import ADDRESS_FILE_NAME
 from journalfs.format.page_record import NO_TRANSACTION, page_record
 from journalfs.format.record_types import MessageType
-from journalfs.ids import MessageId, PageNumber, RecordId, TxId
+from journalfs.ids import MessageId, PageNumber, Position, RecordId, TxId
 from journalfs.limits import PAGE_BYTES_STAGED_MAX, PAGE_FILE_BYTES_MAX, PAGE_PIECE_BYTES
 from journalfs.live.core import Core
 from journalfs.message.outgoing import Record
 from journalfs.pages.address import PagedAddress
 from journalfs.pages.writer import PageEnd, PageWriter, Pile
-from journalfs.records.files.upkept import Position
 
 PAGE_BYTES_DEFAULT: Final = 10 * 1024 * 1024
 """`page-size-bytes` where nothing sets it."""

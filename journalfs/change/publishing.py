@@ -24,10 +24,9 @@ from journalfs.engine.waiting import Turn, offload
 from journalfs.errors import JournalfsError, failing
 from journalfs.format import primitives, record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
-from journalfs.ids import MessageId, QueueId, RecordId, TxId
+from journalfs.ids import MessageId, Position, QueueId, RecordId, TxId
 from journalfs.limits import COPY_CHUNK_BYTES, HISTORY_EVENT_BYTES, TEXT_BATCHES_KEPT_MAX
 from journalfs.message.outgoing import NO_PROPERTIES, RECORD_SPARE_BYTES, USER_IDS, Outgoing, address_field
-from journalfs.records.files.upkept import Position
 
 Numbered: TypeAlias = Sequence[tuple[MessageId, Routed]]
 

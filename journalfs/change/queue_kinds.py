@@ -28,13 +28,12 @@ from journalfs.bindings.model import BindingsState, Queue
 from journalfs.change.removing import Removing
 from journalfs.errors import JournalfsError, LastValueRefused
 from journalfs.format import core_message
-from journalfs.ids import MessageId, QueueId, TxId
+from journalfs.ids import MessageId, Position, QueueId, TxId
 from journalfs.live.content import QueueContent
 from journalfs.live.core import Core
 from journalfs.live.runs import JournalRun, Run
 from journalfs.live.stored_runs import stored_messages
 from journalfs.message.outgoing import Outgoing
-from journalfs.records.files.upkept import Position
 
 VALUES_SWEPT_MIN: Final = 1024
 """Values of which nothing is there any more are forgotten when there are so many, and then when there are

@@ -25,11 +25,10 @@ from journalfs.engine.state_batch import NOWHERE, UNREFERENCED_LARGE, message_id
 from journalfs.errors import HeldByReaders, JournalfsError, RecordRefused
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
-from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
+from journalfs.ids import MessageId, PageNumber, Position, QueueId, RecordId, TxId
 from journalfs.live.content import QueueContent
 from journalfs.live.core import Core
 from journalfs.live.runs import Run
-from journalfs.records.files.upkept import Position
 
 # Who takes what away: a message that one caller has claimed is not given to another.
 

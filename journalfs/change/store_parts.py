@@ -20,9 +20,9 @@ from journalfs.change.removing import Removing
 from journalfs.change.routing import Routing
 from journalfs.engine.page_file import PageStore
 from journalfs.engine.waiting import unbroken
+from journalfs.ids import Position
 from journalfs.live.core import Core
 from journalfs.message.outgoing import Outgoing
-from journalfs.records.files.upkept import Position
 from journalfs.views.queues import StoreQueue
 
 

@@ -13,8 +13,7 @@ from journalfs.engine.stage import NO_ROOM, StagedRecord
 from journalfs.engine.tail import UNLIMITED, Tail, TailWay
 from journalfs.errors import JournalfsError
 from journalfs.format.record_types import RecordKind
-from journalfs.ids import RecordId, TxId
-from journalfs.records.files.upkept import Position
+from journalfs.ids import Position, RecordId, TxId
 from journalfs.records.files.write_settings import WriteSettings
 from journalfs.records.files.writer import JournalWriter
 from tests.journal.model import Change, Model, Transaction

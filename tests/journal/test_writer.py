@@ -13,10 +13,9 @@ from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocke
 from journalfs.clock import FakeClock
 from journalfs.engine.committer import IN_VAIN_MIN, LEFT_OUT_MAX
 from journalfs.errors import NoSpace, ReadOnlyStore, RecordRefused, RecordTooLarge, WriteFailed
-from journalfs.ids import FileId, RecordId, TxId
+from journalfs.ids import FileId, Position, RecordId, TxId
 from journalfs.limits import INLINE_FLUSH_NS_MAX, JOURNAL_HEADER_BYTES
 from journalfs.records.files.pool import FilePool, encode_header
-from journalfs.records.files.upkept import Position
 from journalfs.records.files.write_settings import WriteSettings
 from journalfs.records.files.writer import JournalWriter
 from tests.differential.encode import record

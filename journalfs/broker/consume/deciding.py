@@ -20,8 +20,7 @@ from journalfs.format import record_bodies
 from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.format.xid import read_xid
-from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
-from journalfs.records.files.upkept import Position
+from journalfs.ids import MessageId, PageNumber, Position, QueueId, RecordId, TxId
 from journalfs.views.transactions import (
     Named,
     StoredTransaction,

@@ -31,13 +31,12 @@ from journalfs.engine.waiting import unbroken
 from journalfs.errors import HeldByReaders, TooManyConsumers
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
-from journalfs.ids import MessageId, PageNumber, QueueId, RecordId
+from journalfs.ids import MessageId, PageNumber, Position, QueueId, RecordId
 from journalfs.limits import SUPPLY_MESSAGES_MAX, WHOLE_LINE_BYTES_MAX
 from journalfs.live.content import NOT_AS_MEASURED, OVERTAKEN, QueueContent, Why, attempts_max
 from journalfs.live.core import Core
 from journalfs.live.runs import Place, Run
 from journalfs.message.envelope import envelope_decoder
-from journalfs.records.files.upkept import Position
 from journalfs.views.filters import Filter
 from journalfs.views.following import ArrivedMessages, Follower, line_of, place_run
 from journalfs.views.queues import StoreQueue

@@ -21,12 +21,11 @@ from journalfs.change.store_parts import StoreParts
 from journalfs.errors import JournalfsError, RecordTooLarge
 from journalfs.format import core_message
 from journalfs.format.properties import Code
-from journalfs.ids import MessageId, PageNumber, QueueId
+from journalfs.ids import MessageId, PageNumber, Position, QueueId
 from journalfs.live.content import Why, may_be_dropped
 from journalfs.live.runs import PageRun, Run
 from journalfs.live.stored_runs import stored_messages
 from journalfs.message.outgoing import Outgoing, known_routing_type
-from journalfs.records.files.upkept import Position
 from journalfs.views.queues import StoreQueue
 
 

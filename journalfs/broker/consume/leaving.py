@@ -23,11 +23,10 @@ from journalfs.engine.waiting import checkpoint, unbroken
 from journalfs.errors import JournalfsError
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
-from journalfs.ids import MessageId, QueueId, RecordId, TxId
+from journalfs.ids import MessageId, Position, QueueId, RecordId, TxId
 from journalfs.limits import ROUTED_PIECE_MESSAGES
 from journalfs.live.content import QueueContent
 from journalfs.live.runs import JournalRun, PageRun, Run
-from journalfs.records.files.upkept import Position
 from journalfs.views.queues import StoreQueue
 
 Choice: TypeAlias = Callable[[StoreQueue], Iterable[Run]]

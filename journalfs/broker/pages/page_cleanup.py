@@ -27,11 +27,10 @@ from journalfs.errors import JournalfsError, RecordRefused, failing
 from journalfs.format import record_bodies
 from journalfs.format.page_folder import INVALID_SUFFIX
 from journalfs.format.record_types import MessageType
-from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
+from journalfs.ids import MessageId, PageNumber, Position, QueueId, RecordId, TxId
 from journalfs.live.content import QueueContent
 from journalfs.pages.address import PagedAddress, PageSummary
 from journalfs.pages.cursors import PageOfQueue
-from journalfs.records.files.upkept import Position
 
 INTERVAL_NS: Final = 60 * 1_000_000_000
 """From one note of the messages in pages to the next, while a store is at work."""

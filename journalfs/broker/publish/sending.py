@@ -25,11 +25,10 @@ from journalfs.change.publishing import taken
 from journalfs.change.routing import Alike, Routed
 from journalfs.change.store_parts import StoreParts
 from journalfs.engine.waiting import checkpoint, unbroken
-from journalfs.ids import QueueId
+from journalfs.ids import Position, QueueId
 from journalfs.limits import PIECE_RECORDS, PIECE_TEXTS, ROUTED_PIECE_MESSAGES
 from journalfs.live.memory import NOTHING, Held
 from journalfs.message.outgoing import NO_PROPERTIES, Outgoing, Texts
-from journalfs.records.files.upkept import Position
 
 
 class Ways(NamedTuple):

@@ -34,10 +34,9 @@ from journalfs.format.bindings import (
     encode_status,
 )
 from journalfs.format.record_types import BindingType
-from journalfs.ids import RecordId, TxId
+from journalfs.ids import Position, RecordId, TxId
 from journalfs.live.core import Core
 from journalfs.live.settings import PAUSED, ROUTING_TYPES, queue_settings, settings_in_force
-from journalfs.records.files.upkept import Position
 from journalfs.selector import compile_selector
 
 # A queue's own settings by their names in broker.xml: which there are, and what values they take.

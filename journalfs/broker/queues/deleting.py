@@ -12,7 +12,7 @@ from journalfs.broker.pages.page_cleanup import PageCleanup
 from journalfs.broker.queues.administering import Administering, address_named, queue_named
 from journalfs.change.store_parts import StoreParts
 from journalfs.errors import HeldByReaders, NotEmpty
-from journalfs.records.files.upkept import Position
+from journalfs.ids import Position
 from journalfs.views.transactions import any_concerned, refuse_concerned
 
 

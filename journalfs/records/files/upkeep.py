@@ -21,7 +21,8 @@ from journalfs.records.files.pool import WriteFile
 from journalfs.records.files.reports import FileReport, file_reports
 
 if TYPE_CHECKING:
-    from journalfs.records.files.upkept import Position, UpkeptJournal
+    from journalfs.ids import Position
+from journalfs.records.files.upkept import UpkeptJournal
 
 log = logging.getLogger(__name__)
 

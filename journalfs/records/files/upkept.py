@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, NewType, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from journalfs.clock import Clock
@@ -11,12 +11,10 @@ if TYPE_CHECKING:
     from journalfs.engine.committer import Committer
     from journalfs.engine.ledger import Ledger
     from journalfs.engine.waiting import Bell
+    from journalfs.ids import Position
     from journalfs.records.files.pool import FilePool, WriteFile
     from journalfs.records.files.retention import Retention
     from journalfs.records.files.write_settings import WriteSettings
-
-Position = NewType("Position", int)
-"""How many records were staged, counted from when the journal was opened: later ones are greater."""
 
 
 class UpkeptJournal(Protocol):

@@ -28,14 +28,13 @@ from journalfs.engine.tail import Tail
 from journalfs.engine.waiting import Bell, checkpoint, together
 from journalfs.errors import NoSpace, ReadOnlyStore, RecordRefused, RecordTooLarge, SystemFailure
 from journalfs.format.record_types import BindingType, MessageType, RecordKind
-from journalfs.ids import FileId, RecordId, TxId
+from journalfs.ids import FileId, Position, RecordId, TxId
 from journalfs.limits import JOURNAL_BLOCK_BYTES_DEFAULT, JOURNAL_HEADER_BYTES
 from journalfs.records.files.kept_damage import KeptDamage
 from journalfs.records.files.opening import LeftOff, Opened, append_position, open_files
 from journalfs.records.files.pool import FilePool, WriteFile
 from journalfs.records.files.retention import Retention
 from journalfs.records.files.upkeep import Upkeep
-from journalfs.records.files.upkept import Position
 from journalfs.records.files.write_settings import WriteSettings, round_up
 
 # Which records take room, and are not there to make some.

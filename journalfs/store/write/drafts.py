@@ -47,8 +47,7 @@ from journalfs.errors import (
 from journalfs.format.record_bodies import encode_xid
 from journalfs.format.record_types import MessageType
 from journalfs.format.xid import xid_of
-from journalfs.ids import MessageId
-from journalfs.records.files.upkept import Position
+from journalfs.ids import MessageId, Position
 from journalfs.store.snapshot_folder import decoded_name, encoded_name, folder_name
 from journalfs.views.queues import StoreQueue
 from journalfs.views.transactions import prepared_transactions, refuse_held

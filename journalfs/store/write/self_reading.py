@@ -17,12 +17,11 @@ from journalfs.damage import Damage
 from journalfs.engine.links import CUT_SHORT, TAKEN_AWAY
 from journalfs.engine.waiting import Turn, unbroken
 from journalfs.errors import JournalfsError, OutOfResources, StoreAway
-from journalfs.ids import FileId
+from journalfs.ids import FileId, Position
 from journalfs.limits import CATCH_UP_BYTES_MIN
 from journalfs.live.core import Core
 from journalfs.live.missing import taken_away
 from journalfs.records.files.loader import JournalLoader, PollResult
-from journalfs.records.files.upkept import Position
 from journalfs.store.store import JournalStore
 
 

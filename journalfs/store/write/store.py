@@ -47,7 +47,7 @@ from journalfs.engine.tail import Tail
 from journalfs.engine.waiting import together
 from journalfs.errors import JournalfsError, NoSuchName, NotInOlderStore, SettingRefused, StoreAway
 from journalfs.format.core_message import CoreType
-from journalfs.ids import MessageId, PageNumber
+from journalfs.ids import MessageId, PageNumber, Position
 from journalfs.limits import FOLLOW_INTERVAL_S, SETTLED_OPERATIONS
 from journalfs.live.content import Why
 from journalfs.live.core import Core
@@ -57,7 +57,6 @@ from journalfs.live.index import IndexDescription, describe, with_ledger
 from journalfs.message.outgoing import CoreMessage, Outgoing
 from journalfs.records.capabilities import ALL, Capabilities
 from journalfs.records.files.loader import JournalLoader, PollResult
-from journalfs.records.files.upkept import Position
 from journalfs.store.node_lock import NodeLock
 from journalfs.store.write.drafts import TRANSACTIONS, Drafts
 from journalfs.store.write.replaying import OwnHistory

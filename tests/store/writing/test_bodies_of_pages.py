@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from journalfs.change.change import Change
-from journalfs.ids import MessageId
-from journalfs.records.files.upkept import Position
+from journalfs.ids import MessageId, Position
 from tests.differential.encode import record
 from tests.differential.encode_messages import core_header, nullable, page_record
 from tests.mounting import journalfs
