@@ -812,7 +812,7 @@ class Transactions(Protocol):
         """Forget it, and give back what it holds."""
 
 
-class Deciding(Protocol):
+class PreparedTransactions(Protocol):
     """What becomes of prepared transactions, each named as its directory, where nobody asks who began it.
     Raises `NoSuchName` for one that is not there.
     """
@@ -882,7 +882,7 @@ class WritableStore(Store, Protocol):
     def transactions(self) -> Transactions: ...
 
     @property
-    def deciding(self) -> Deciding: ...
+    def prepared(self) -> PreparedTransactions: ...
 
     async def create_address(self, name: str) -> None: ...
 

@@ -114,7 +114,7 @@ class PreparedDirectory(VirtualDirectoryNode):
 async def decide(context: MountContext, name: bytes, *, committed: bool) -> None:
     text = name.decode("utf-8", "surrogateescape")
     try:
-        await context.removing().deciding.decide(text, committed=committed)
+        await context.removing().prepared.decide(text, committed=committed)
     except NoSuchName:
         raise Refused(errno.EPERM, _UNDECIDED) from None
 
@@ -137,7 +137,7 @@ class EndDirectory(Directory):
     def find(self, name: bytes) -> Node | None:
         if self._kind == PREPARED_DIRECTORY:
             return self._transactions.prepared(self, name) if self._transactions.has(name) else None
-        decided = self.context.changing().deciding.decision(os.fsdecode(name), committed=self._commits)
+        decided = self.context.changing().prepared.decision(os.fsdecode(name), committed=self._commits)
         make = partial(DecidedDirectory, self.context, self)
         return None if decided is None else self.enter(name, make)
 
@@ -146,7 +146,7 @@ class EndDirectory(Directory):
         return self._kind == COMMITTED_DIRECTORY
 
     def _decided(self) -> Mapping[bytes, int]:
-        decided = self.context.changing().deciding.decided(committed=self._commits)
+        decided = self.context.changing().prepared.decided(committed=self._commits)
         return {name.encode(): record for name, record in decided.items()}
 
     async def decide(self, own_name: bytes, name: bytes) -> None:
@@ -177,7 +177,7 @@ class EndDirectory(Directory):
             raise Refused(errno.EPERM, f"a transaction keeps its name: {_ENDS}")
 
     async def forget(self, name: bytes) -> None:
-        await self.context.changing().deciding.forget(os.fsdecode(name), committed=self._commits)
+        await self.context.changing().prepared.forget(os.fsdecode(name), committed=self._commits)
 
 
 class DecidedDirectory(Directory):

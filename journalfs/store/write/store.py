@@ -15,11 +15,11 @@ from journalfs.api import Patience, QueuePath, Redriven, Usage
 from journalfs.bodies.flushed import FlushedFolder
 from journalfs.bodies.writing import BodyStore
 from journalfs.broker.consume.copies import BroughtBack, Copies
-from journalfs.broker.consume.deciding import Deciding
 from journalfs.broker.consume.delivering import Consumer, Deliveries
 from journalfs.broker.consume.expiring import Expiring
 from journalfs.broker.consume.forwarding import Forwarding
 from journalfs.broker.consume.leaving import Leaving, StageAlso, chosen_runs
+from journalfs.broker.consume.prepared import PreparedTransactions
 from journalfs.broker.consume.redriving import Redriving
 from journalfs.broker.consume.removals import Back
 from journalfs.broker.limits.address_limits import PageRoom
@@ -121,7 +121,7 @@ class WritingStore(SelfReadingStore):
             sync=sync is not SyncMode.NONE,
             outlive=capabilities.drafts_outlive,
         )
-        self.deciding = Deciding(parts, self.deliveries, self.paged, self.admission)
+        self.prepared = PreparedTransactions(parts, self.deliveries, self.paged, self.admission)
         self.lending = Lending(parts, self.admission, self._takes_lines, self._lines_published, Tail())
         self.expiring = Expiring(core, parts.rules, self, forwarding)
         self._deleting = Deleting(parts, self._administering, self.deliveries, self.paged, self._bound)

@@ -71,7 +71,7 @@ async def roll_back(store: WritingStore) -> None:
 
 
 async def decide(store: WritingStore) -> None:
-    await store.deciding.decide(XID, committed=True)
+    await store.prepared.decide(XID, committed=True)
 
 
 State = tuple[list[str], list[str], int, bool, int, int]
@@ -89,7 +89,7 @@ def state_of(store: WritingStore) -> State:
     prepared = store.status()["preparedTransactions"]
     assert isinstance(prepared, int)
     assert draft is None or not draft.gone
-    decided = len(store.deciding.decided(committed=True))
+    decided = len(store.prepared.decided(committed=True))
     return shown("work.a"), shown("work.b"), len(aside), draft is not None, prepared, decided
 
 

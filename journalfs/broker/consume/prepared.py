@@ -31,7 +31,7 @@ from journalfs.views.transactions import (
 
 
 @dataclass(slots=True)
-class Deciding:
+class PreparedTransactions:
     parts: StoreParts
     deliveries: Deliveries
     paged: PageCleanup
