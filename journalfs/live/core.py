@@ -32,7 +32,7 @@ from journalfs.live.events import Events, LoopLag
 from journalfs.live.lost_bindings import LostBindings
 from journalfs.live.memory import ActingLimit, Totals
 from journalfs.live.missing import missing_directories
-from journalfs.live.part_numbers import PartNumbers
+from journalfs.live.part_names import PartNames
 from journalfs.live.runs import RunsStore
 from journalfs.live.undecided import undecided_damage, undecided_in
 from journalfs.message.envelope import decode_envelope
@@ -231,7 +231,7 @@ class Core(RunsStore):
     """What is live of an open store, and what was found wrong with it."""
 
     events: Events
-    numbers: PartNumbers
+    names: PartNames
     edition: int = 0
     """How often bytes of the journal turned out to have changed in place."""
     lost: LostBindings = field(init=False)

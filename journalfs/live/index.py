@@ -24,7 +24,8 @@ from journalfs.ids import FileId, MessageId, PageNumber, QueueId
 from journalfs.limits import INDEX_FILE_SLOTS_MAX, JOURNAL_HEADER_BYTES
 from journalfs.live.core import Core
 from journalfs.live.large_bodies import BodyFile
-from journalfs.live.page_parts import PagePart, PageParts
+from journalfs.live.page_parts import PageParts
+from journalfs.live.part_names import PagePart
 from journalfs.pages.address import PageSummary
 from journalfs.records.files.directory import JournalFile, read_directory
 from journalfs.records.files.files import KnownFile, ReadFile
@@ -86,7 +87,7 @@ def describe(core: Core, page_parts: dict[QueueId, PageParts]) -> IndexDescripti
         journal.append(read.known(core.loader.gaps().get(read.slot, ())))
     return IndexDescription(
         format=FORMAT,
-        generation=core.numbers.generation,
+        generation=core.names.generation,
         live_broker=core.live_broker,
         journal=journal,
         pages={

@@ -2,7 +2,7 @@
 of a queue is to get, once a tail was listed by it.
 
 A page grows while the broker appends to it, a part never does; so a page may become several parts. Numbers of
-page parts are those of `part_numbers` on a base of their own, above any number the journal's parts reach.
+page parts are those of `part_names` on a base of their own, above any number the journal's parts reach.
 """
 
 from __future__ import annotations
@@ -12,23 +12,12 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 
 from journalfs.ids import PageNumber, QueueId
-from journalfs.live.part_numbers import PartNumbers
+from journalfs.live.part_names import PagePart, PartNames
 from journalfs.live.runs import PageRun
 from journalfs.pages.address import PagedAddress
 
 PAGE_PART_BASE = 5_000_000_000
 """Half of what ten digits hold: journal parts count from 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class PagePart:
-    """Records `start` up to `end` of one page."""
-
-    number: int
-    page: PageNumber
-    start: int
-    end: int
-    sealed_ms: int
 
 
 @dataclass(slots=True)
@@ -51,19 +40,19 @@ class PageParts:
     _promised: dict[PageNumber, int] = field(default_factory=dict)
     """The same of what is in each page."""
 
-    def promise(self, numbers: PartNumbers, next_number: int) -> int | None:
+    def promise(self, names: PartNames, next_number: int) -> int | None:
         """The number of the next part of the journal's, by whose name its messages are listed from now on.
         None: no number is left.
         """
         if self.promised is None or self.promised < next_number:
-            self.promised = numbers.next_from(max(next_number, self.numbers_from))
+            self.promised = names.next_from(max(next_number, self.numbers_from))
         return self.promised
 
-    def promise_page(self, numbers: PartNumbers, paged: PagedAddress, page: PageNumber) -> int | None:
+    def promise_page(self, names: PartNames, paged: PagedAddress, page: PageNumber) -> int | None:
         """The same for a page. Those before it are promised theirs, too: names go up with pages."""
         for number in self._unsealed(paged):
             if number <= page and number not in self._promised:
-                promised = numbers.next_from(max(self.next_number - PAGE_PART_BASE, self.numbers_from))
+                promised = names.next_from(max(self.next_number - PAGE_PART_BASE, self.numbers_from))
                 if promised is None:
                     return None
                 self._promised[number] = PAGE_PART_BASE + promised

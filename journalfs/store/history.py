@@ -36,7 +36,6 @@ from journalfs.limits import LOST_QUEUES_SHOWN_MAX
 from journalfs.live.core import Core
 from journalfs.live.index_file import index_path, index_place, is_running, read_index, write_index
 from journalfs.live.lost_bindings import LostBindings
-from journalfs.live.part_numbers import PartNumbers
 from journalfs.live.runs import Run
 from journalfs.records.files.history import (
     Choice,
@@ -145,8 +144,8 @@ class _Opening(Opening):
             fetch_bodies=_Fetching(self._bodies, layout.large_dir),
         )
 
-    def _core(self, loader: HistoryLoader, numbers: PartNumbers) -> Core:  # type: ignore[override]
-        core = super()._core(loader, numbers)
+    def _core(self, loader: HistoryLoader) -> Core:  # type: ignore[override]
+        core = super()._core(loader)
         core.lost = core.totals.lost = _Queues(core)
         return core
 

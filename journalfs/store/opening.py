@@ -32,8 +32,7 @@ from journalfs.live.index import (
 from journalfs.live.index_file import index_place, read_index
 from journalfs.live.missing import lost_since, missing_file_ids, missing_pages
 from journalfs.live.page_parts import PageParts
-from journalfs.live.part_numbers import PartNumbers, numbers_path
-from journalfs.live.sealed_parts import SealedParts
+from journalfs.live.part_names import PartNames
 from journalfs.pages.address import PagedAddress
 from journalfs.records.files.loader import JournalLoader, PollResult
 from journalfs.records.files.opening import LeftOff
@@ -81,7 +80,8 @@ class Opening:
         self.index = index if isinstance(index, Path) else index_place(layout.root) if index else None
         for warning in layout.warnings if events is None else ():
             self.events.add("configuration", warning)
-        self.sealed = self._sealed_parts()
+        kept = self._kept_index() if generation is None else None
+        self.names = PartNames(kept, clock, self.events, generation or 0)
         self._ledger = b""
         self._stored = self._stored_index()
         self._gone: list[Damage] | None = None
@@ -106,10 +106,12 @@ class Opening:
         before = description
         if self.anew:
             loader = description = state = None
-        core = self._core(loader or self._scanned(), self._numbers(description))
+        if self.generation is None:
+            self.names.start(description.generation if description is not None else None)
+        core = self._core(loader or self._scanned())
         core.bodies.postpones = self.postpones
         core.loaded.missing = tuple(self.missing)
-        store = make(core, None if self.anew else self.index, self._loader)
+        store = make(core, self._kept_index(), self._loader)
         store.resume_bindings(self.bindings_reader)
         if description is not None:
             self._resume_derived(store, description)
@@ -117,8 +119,7 @@ class Opening:
         if loader is None and state is not None:
             # The index no longer fits, but its parts are known by name to whoever read them.
             adopt_parts(core.loader.state, state)
-        if self.sealed is not None:
-            store.resume_sealed(self.sealed)
+        store.resume_sealed()
         store.start()
         if core.lost.queues:
             self.events.add("bindings-lost", core.lost.explained())
@@ -144,13 +145,9 @@ class Opening:
                 f"at byte {first.offset}: {first.reason}; {advice}",
             )
 
-    def _sealed_parts(self) -> SealedParts | None:
-        def tell(problem: str) -> None:
-            consequence = "parts that are made now get other names after a crash"
-            self.events.add("part-names-not-kept", f"{problem}; {consequence}")
-
-        lasts = self.index is not None and not self.anew and self.generation is None
-        return SealedParts(self.index, tell) if lasts and self.index is not None else None
+    def _kept_index(self) -> Path | None:
+        """Where the index is to be written."""
+        return None if self.anew else self.index
 
     def _loader(self, state: LiveState | None = None) -> JournalLoader:
         return JournalLoader(
@@ -256,21 +253,7 @@ class Opening:
                 journal, found, kind=ARTEMIS_1, root=self.layout.root, journal=journal, bindings=bindings
             )
 
-    def _numbers(self, description: IndexDescription | None) -> PartNumbers:
-        def tell(problem: str) -> None:
-            self.events.add("part-numbers-not-kept", f"{problem}; parts get other names in the next mount")
-
-        if self.generation is not None:
-            return PartNumbers(None, self.clock, tell, generation=self.generation)
-        path = numbers_path(self.index) if self.index is not None and not self.anew else None
-        numbers = PartNumbers(path, self.clock, tell)
-        if self.sealed is not None:
-            numbers.gives_names = self.sealed.gives_names
-        indexed = description.generation if description is not None else None
-        numbers.start(indexed, self.sealed.generation if self.sealed is not None else None)
-        return numbers
-
-    def _core(self, loader: JournalLoader, numbers: PartNumbers) -> Core:
+    def _core(self, loader: JournalLoader) -> Core:
         return Core(
             layout=self.layout,
             clock=self.clock,
@@ -282,7 +265,7 @@ class Opening:
                 InflatedBodies(int(self.layout.value_in_force("inflate-bytes-max") or 0)),
             ),
             events=self.events,
-            numbers=numbers,
+            names=self.names,
             derived=self.derived,
             missing_journal_files=self._missing_ids if self.derived is None else (),
             other_damage=self._other_damage,

@@ -18,7 +18,6 @@ from journalfs.engine.state import LiveState
 from journalfs.engine.waiting import Turn, offload
 from journalfs.errors import Damaged, JournalfsError, ReadOnlyStore, SystemFailure
 from journalfs.live.core import Core
-from journalfs.live.part_numbers import PartNumbers
 from journalfs.records.files.loader import JournalLoader
 from journalfs.store.opening import Opening
 from journalfs.store.snapshot_folder import (
@@ -56,8 +55,8 @@ class SnapshotOpening(Opening):
         loader.limit = self._snapshot.limit
         return loader
 
-    def _core(self, loader: JournalLoader, numbers: PartNumbers) -> Core:
-        core = super()._core(loader, numbers)
+    def _core(self, loader: JournalLoader) -> Core:
+        core = super()._core(loader)
         pages = self.layout.paging_dir
         core.paging.own.durable_bytes = {
             pages / page.folder / page.name: page.bytes for page in self._snapshot.pages

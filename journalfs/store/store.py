@@ -33,7 +33,7 @@ from journalfs.live.index_file import write_index
 from journalfs.live.missing import lost_since
 from journalfs.live.opened import Horizon
 from journalfs.live.page_parts import PAGE_PART_BASE, PageParts
-from journalfs.live.sealed_parts import JournalPart, PagePartOf, SealedPart, SealedParts
+from journalfs.live.part_names import SealedPart
 from journalfs.live.undecided import messages_not_shown
 from journalfs.records.files.anomalies import references_to_unknown
 from journalfs.records.files.loader import JournalLoader, PollResult
@@ -94,7 +94,6 @@ class JournalStore(Horizon):
         core.horizon = self
         self._written: IndexDescription | None = None
         self._ledger = b""
-        self._sealed: SealedParts | None = None
         self._disk = 0, 0, 0
         """Bytes of it, free ones, and those that users other than root may have."""
         self._closed_first: list[Closed] = []
@@ -194,7 +193,7 @@ class JournalStore(Horizon):
             "persistent": True,
             "liveBroker": core.live_broker,
             "storeGone": self._gone,
-            "generation": core.numbers.generation,
+            "generation": core.names.generation,
             "addresses": len(self._addresses),
             "queues": len(self._queues),
             "messages": core.totals.live(),
@@ -256,7 +255,7 @@ class JournalStore(Horizon):
         self._seal(self.queues())
         self._tails.seen()
         self._to_seal = {one.content.queue_id for one in self.queues() if not one.content.is_settled()}
-        self.core.numbers.keep(self._highest_number())
+        self.core.names.keep(self._highest_number())
         self._look_at_disk()
 
     def resume_bindings(self, reader: BindingsReader) -> None:
@@ -266,16 +265,13 @@ class JournalStore(Horizon):
     def resume_page_parts(self, parts: Mapping[QueueId, PageParts]) -> None:
         self._page_parts = dict(parts)
 
-    def resume_sealed(self, sealed: SealedParts) -> None:
+    def resume_sealed(self) -> None:
         """Give back their names to parts that the index does not know, and note those that are made."""
-        self._sealed = sealed
-        sealed.claim(make_folder=not self.read_only)
-        if sealed.generation != self.core.numbers.generation:
-            return
+        self.core.names.claim(make_folder=not self.read_only)
         slots = {info.queue_id: slot for slot, info in enumerate(self.core.loader.state.queues())}
-        for part in sealed.found:
-            if isinstance(part, PagePartOf):
-                self._parts_of(part.queue_id).keep(part.part)
+        for part in self.core.names.found:
+            if part.in_page is not None:
+                self._parts_of(part.queue_id).keep(part.in_page)
             elif part.queue_id in slots:
                 state, slot = self.core.loader.state, slots[part.queue_id]
                 self.core.bodies.settle_those(part.ids)
@@ -358,7 +354,7 @@ class JournalStore(Horizon):
     def _parts_of(self, queue_id: QueueId) -> PageParts:
         parts = self._page_parts.get(queue_id)
         if parts is None:
-            parts = self._page_parts[queue_id] = PageParts(queue_id, self.core.numbers.highest + 1)
+            parts = self._page_parts[queue_id] = PageParts(queue_id, self.core.names.highest + 1)
         return parts
 
     def was_measured(self, slots: set[int]) -> None:
@@ -377,21 +373,21 @@ class JournalStore(Horizon):
         made: list[SealedPart] = []
         for queue in queues:
             wholly = self._seal_queue(queue, now_ms, made)
-            while not wholly and self.core.numbers.take(self._highest_number()):
+            while not wholly and self.core.names.take(self._highest_number()):
                 wholly = self._seal_queue(queue, now_ms, made)
             self._tails.sealed(queue.content.queue_id, wholly=wholly and queue.content.is_settled())
-        if made and self._sealed is not None:
-            self._sealed.add(self.core.numbers.generation, made, self._all_sealed)
+        if made:
+            self.core.names.note(made, self._all_sealed)
 
     def _seal_one(self, queue: StoreQueue) -> None:
         self._seal([queue])
 
     def _seal_queue(self, queue: StoreQueue, now_ms: int, made: list[SealedPart]) -> bool:
         """Put a queue's tail into parts. False if there were not enough numbers for it."""
-        numbers = self.core.numbers
+        names = self.core.names
         content = queue.content
         parts = queue.page_parts
-        own = range(max(numbers.begin, parts.numbers_from), numbers.end)
+        own = range(max(names.begin, parts.numbers_from), names.end)
         complete = False
         if parts.promised is not None:
             complete = self._seal_journal(content, now_ms, range(parts.promised, parts.promised + 1), made)
@@ -402,8 +398,8 @@ class JournalStore(Horizon):
         undecided = self._undecided_pages(queue.model.address)
         before = parts.parts[-1].number if parts.parts else 0
         complete = parts.seal(content.paged, now_ms=now_ms, numbers=own, undecided=undecided)
-        numbers.used(parts.next_number - 1 - PAGE_PART_BASE)
-        made += (PagePartOf(content.queue_id, part) for part in parts.parts if part.number > before)
+        names.used(parts.next_number - 1 - PAGE_PART_BASE)
+        made += (SealedPart(content.queue_id, part) for part in parts.parts if part.number > before)
         return complete
 
     def _undecided_pages(self, address: str) -> frozenset[PageNumber]:
@@ -416,9 +412,8 @@ class JournalStore(Horizon):
             content.slot, now_ms, max_messages=PART_MESSAGES_MAX, max_bytes=PART_BYTES_MAX, numbers=own
         )
         for part in sealed.parts:
-            self.core.numbers.used(part.number)
-        if self._sealed is not None:
-            made += _sealed_of(content, sealed.parts)
+            self.core.names.used(part.number)
+        made += _sealed_of(content, sealed.parts)
         return sealed.complete
 
     def _all_sealed(self) -> Iterator[SealedPart]:
@@ -426,13 +421,13 @@ class JournalStore(Horizon):
         for queue in self.queues():
             content = queue.content
             yield from _sealed_of(content, content.state.parts(content.slot))
-            yield from (PagePartOf(content.queue_id, part) for part in queue.page_parts.parts)
+            yield from (SealedPart(content.queue_id, part) for part in queue.page_parts.parts)
 
     def _highest_number(self) -> int:
         """No part of any queue has a higher one."""
         journal = (info.next_part - 1 for info in self.core.loader.state.queues())
         pages = (parts.next_number - 1 - PAGE_PART_BASE for parts in self._page_parts.values())
-        return max((self.core.numbers.highest, *journal, *pages))
+        return max((self.core.names.highest, *journal, *pages))
 
     async def follow(self) -> None:
         """Look again and again, until cancelled, at most half of the time. A failure to look is an event, and
@@ -663,18 +658,18 @@ class JournalStore(Horizon):
         if self.index is None or self._is_gone() or not door.is_folder(self.core.layout.journal_dir):
             # Without its directories the index may be all that is known of a store.
             return None
-        if self._sealed is not None and not self._sealed.gives_names():
+        if not self.core.names.gives_names():
             return None  # an index with other names would take its place
-        noted_bytes = 0 if self._sealed is None else self._sealed.size_bytes
+        noted = self.core.names.noted
         description, ledger = self._described()
         if description is None and (self.core.loader.unreadable or self.core.bodies.unreadable):
             # It says of what cannot be read how long its lines are.
             self._forget_index()
         if description is None or description == self._written:
             return None
-        return partial(self._write_index, description, [self.core.loader.state.save(), ledger], noted_bytes)
+        return partial(self._write_index, description, [self.core.loader.state.save(), ledger], noted)
 
-    def _write_index(self, description: IndexDescription, sections: list[bytes], noted_bytes: int) -> None:
+    def _write_index(self, description: IndexDescription, sections: list[bytes], noted: int) -> None:
         assert self.index is not None
         try:
             write_index(self.index, description, sections)
@@ -684,8 +679,7 @@ class JournalStore(Horizon):
             )
             return
         self._written = description
-        if self._sealed is not None:
-            self._sealed.clear(noted_bytes)
+        self.core.names.in_index(noted)
 
     def _described(self) -> tuple[IndexDescription | None, bytes]:
         """What the index says, and the ledger of whoever wrote the journal last; empty: it is not known."""
@@ -705,9 +699,7 @@ class JournalStore(Horizon):
 
     def discard(self) -> None:
         """Close what is no more: nothing of it is kept."""
-        if self._sealed is not None:
-            self._sealed.close()
-        self.core.numbers.give_back()
+        self.core.names.close()
         self._addresses = ByName()
 
     def close(self) -> None:
@@ -720,13 +712,11 @@ class JournalStore(Horizon):
                 self._seal(self.queues())  # what was listed as a tail has its name after this, too
             self.save_index()
         finally:
-            if self._sealed is not None:
-                self._sealed.close()
-        self.core.numbers.give_back()
+            self.core.names.close()
         self._addresses = ByName()
 
 
 def _sealed_of(content: QueueContent, parts: Iterable[PartInfo]) -> Iterator[SealedPart]:
     for part in parts:
         ids = part_ids(content.state, content.slot, part)
-        yield JournalPart(content.queue_id, part.number, part.mtime_ms, ids)
+        yield SealedPart(content.queue_id, None, part.number, part.mtime_ms, ids)

@@ -183,7 +183,7 @@ class QueueView:
         return (
             self.content.version,
             self.page_parts.version,
-            self.content.core.numbers.generation,
+            self.content.core.names.generation,
             self.content.core.bodies.version,
             self.content.core.in_delivery.version,
             self._selected.moment() if self._selected else 0,
@@ -257,7 +257,7 @@ class QueueView:
         return [PartRuns(part, () if lasting else runs)]
 
     def _part(self, number: int, size_bytes: int, mtime_ms: int, messages: int) -> Part:
-        name = format_part_name(self.content.core.numbers.generation, self.content.queue_id, number)
+        name = format_part_name(self.content.core.names.generation, self.content.queue_id, number)
         return Part(name, number, size_bytes, mtime_ms * NS_PER_MS, messages, self.content.core.edition)
 
     def _filtered(self, runs: Sequence[Run]) -> tuple[Run, ...]:
@@ -377,13 +377,13 @@ class QueueView:
         """The name of the part that `run` is going to be, which it is promised by this."""
         content, parts = self.content, self.page_parts
         if isinstance(run, PageRun) and content.paged is not None:
-            number = parts.promise_page(content.core.numbers, content.paged, run.number)
+            number = parts.promise_page(content.core.names, content.paged, run.number)
         else:
-            number = parts.promise(content.core.numbers, content.state.queue(content.slot).next_part)
+            number = parts.promise(content.core.names, content.state.queue(content.slot).next_part)
         if number is None:
             return TAIL_NAME
         return TAIL_PREFIX + format_part_name(
-            content.core.numbers.generation, content.queue_id, number
+            content.core.names.generation, content.queue_id, number
         ).removeprefix(PART_PREFIX)
 
     def tails(self) -> Sequence[Part]:

@@ -49,7 +49,6 @@ def call(store: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
 
     run("ls", store)
     (index,) = (cache / "journalfs").rglob("index")
-    index.with_name("index.sealed").touch()
     closed = [cache] if request.param == "folder" else list(index.parent.iterdir())
     for one in closed:
         one.chmod(0)

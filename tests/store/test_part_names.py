@@ -17,8 +17,9 @@ import pytest
 
 from journalfs.clock import FakeClock
 from journalfs.limits import PART_NUMBERS_TAKEN, TAIL_IDLE_MS
+from journalfs.live.events import Events
 from journalfs.live.index_file import index_path
-from journalfs.live.part_numbers import PartNumbers, numbers_path
+from journalfs.live.part_names import PartNames, parts_path
 from journalfs.store.store import JournalStore
 from tests.kinds import first_is_quick
 from tests.store.conftest import QUEUE_A, QUEUE_B, START_MS, LittleStore
@@ -101,7 +102,7 @@ async def test_names_under_everything_that_may_happen(little_store: LittleStore,
         elif action == "kill" and stores:
             del stores[dice.randrange(len(stores))]
         elif action == "lose" and dice.random() < 0.5:
-            lost = dice.choice((index, numbers_path(index)))
+            lost = dice.choice((index, parts_path(index)))
             if lost.exists() and dice.random() < 0.5:
                 lost.unlink()
             elif lost.exists():
@@ -152,7 +153,7 @@ async def test_numbers_that_cannot_be_kept(little_store: LittleStore) -> None:
     seen = Seen()
     little_store.journal.send(1000, QUEUE_A)
     little_store.open().close()
-    numbers = numbers_path(index_path(little_store.root))
+    numbers = parts_path(index_path(little_store.root))
     numbers.unlink()
     numbers.mkdir()
     for number in range(1001, 1004):
@@ -263,7 +264,7 @@ async def test_a_store_that_was_put_back_from_a_copy(little_store: LittleStore, 
     seen = Seen()
     little_store.journal.send(1000, QUEUE_A, "in the copy")
     little_store.open().close()
-    numbers = numbers_path(index_path(little_store.root))
+    numbers = parts_path(index_path(little_store.root))
     kept, at = numbers.read_bytes(), numbers.stat()
     index = index_path(little_store.root).read_bytes()
     journal = little_store.journal.path.read_bytes()
@@ -287,24 +288,25 @@ async def test_a_store_that_was_put_back_from_a_copy(little_store: LittleStore, 
     seen.look_at(little_store.open())
 
 
-def numbers_of(path: Path, generation: int | None = None) -> PartNumbers:
+def numbers_of(path: Path, generation: int | None = None) -> PartNames:
     """The numbers of a process that goes on with a generation, or begins one."""
-    numbers = PartNumbers(path, FakeClock(wall_ms=START_MS), pytest.fail)
-    numbers.start(generation)
-    return numbers
+    clock = FakeClock(wall_ms=START_MS)
+    names = PartNames(path, clock, Events(clock))
+    names.start(generation)
+    return names
 
 
 @pytest.mark.rule("S-10")
 @pytest.mark.parametrize(("above", "begins"), [(0, 11 + PART_NUMBERS_TAKEN), (5000, 5001)])
 def test_numbers_begin_above_those_taken_and_those_in_use(tmp_path: Path, above: int, begins: int) -> None:
     """What another process took is not seen in the store; what is seen may be of another file of numbers."""
-    first = numbers_of(tmp_path / "index.parts")
+    first = numbers_of(tmp_path / "index")
     assert first.take(10)
-    second = numbers_of(tmp_path / "index.parts", first.generation)
+    second = numbers_of(tmp_path / "index", first.generation)
     assert second.generation == first.generation
     assert second.take(above)
     assert second.begin == begins
-    third = numbers_of(tmp_path / "index.parts", first.generation)
+    third = numbers_of(tmp_path / "index", first.generation)
     assert third.take(0)
     assert third.begin == second.end
 

@@ -10,7 +10,7 @@ import pytest
 
 from journalfs.live.index_file import index_path
 from journalfs.live.page_parts import PAGE_PART_BASE
-from journalfs.live.sealed_parts import SealedParts, sealed_parts_path
+from journalfs.live.part_names import HEAD_BYTES, parts_path
 from journalfs.store.store import JournalStore
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 from tests.store.test_pages import small, write_page
@@ -36,7 +36,7 @@ def events(store: JournalStore) -> list[object]:
 
 
 def noted(little: LittleStore) -> Path:
-    return sealed_parts_path(index_path(little.root))
+    return parts_path(index_path(little.root))
 
 
 async def killed(little: LittleStore) -> tuple[JournalStore, dict[bytes, tuple[str, str]]]:
@@ -97,9 +97,9 @@ async def test_times_stay_and_numbers_go_on(little_store: LittleStore) -> None:
 
 async def test_what_the_index_has_is_noted_no_longer(little_store: LittleStore) -> None:
     store, before = await killed(little_store)
-    assert noted(little_store).stat().st_size
+    assert noted(little_store).stat().st_size > HEAD_BYTES
     store.close()
-    assert not noted(little_store).exists()
+    assert noted(little_store).stat().st_size == HEAD_BYTES
     assert names(little_store.open()) == before
 
 
@@ -121,7 +121,7 @@ async def test_notes_that_were_torn(little_store: LittleStore) -> None:
 
 
 async def test_many_notes_are_made_anew(little_store: LittleStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("journalfs.live.sealed_parts.SEALED_PARTS_BYTES", 100)
+    monkeypatch.setattr("journalfs.live.part_names.SEALED_PARTS_BYTES", 100)
     store = little_store.open()
     sizes = []
     for number in range(30):
@@ -173,8 +173,7 @@ async def test_whoever_came_later_does_not_rename_what_the_first_one_named(
 async def test_whoever_is_left_goes_on_where_one_that_was_killed_was(little_store: LittleStore) -> None:
     store, _ = await killed(little_store)
     other = little_store.open()
-    assert store._sealed is not None
-    store._sealed.close()
+    store.core.names.close()
     little_store.journal.send(1005, QUEUE_A)
     await sealed(other, little_store)
     assert names(little_store.open()).items() >= names(other).items()
@@ -200,7 +199,21 @@ async def test_a_disk_without_room_for_notes(
     assert names(little_store.open()) == given
 
 
-@pytest.mark.parametrize("content", [b"", b"JFSSEAL1", b"x" * 40, b"JFSSEAL1" + bytes(8) + b"\xff" * 30])
-def test_a_file_that_holds_no_notes(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "index.sealed").write_bytes(content)
-    assert SealedParts(tmp_path / "index", pytest.fail).found == []
+@pytest.mark.parametrize("notes", [b"\0" * 8, b"x" * 40, b"\1\0\0\0" + bytes(9), b"\xff" * 30])
+def test_what_is_no_note(little_store: LittleStore, notes: bytes) -> None:
+    little_store.journal.send(1000, QUEUE_A)
+    little_store.open().close()
+    with noted(little_store).open("ab") as file:
+        file.write(notes)
+    following = little_store.open()
+    assert following.core.names.found == []
+    assert len(names(following)) == 1
+
+
+def test_what_an_earlier_version_noted_is_told_and_goes(little_store: LittleStore) -> None:
+    little_store.journal.send(1000, QUEUE_A)
+    little_store.open().close()
+    before = noted(little_store).with_suffix(".sealed")
+    before.write_bytes(b"JFSSEAL1")
+    assert events(little_store.open()) == ["part-names-not-kept"]
+    assert not before.exists()

@@ -18,7 +18,7 @@ from journalfs.limits import HEADS_CHECKED_SHARE
 from journalfs.live.bindings import read_bindings
 from journalfs.live.core import Core
 from journalfs.live.events import Events
-from journalfs.live.part_numbers import PartNumbers
+from journalfs.live.part_names import PartNames
 from journalfs.records.files.loader import JournalLoader
 from journalfs.store import open_store
 from tests.damage.cases import Queues, Seen, look, used_bytes
@@ -329,7 +329,7 @@ def test_file_cut_off_between_scanning_and_measuring(little_store: LittleStore) 
         bindings=read_bindings(little_store.root / "bindings", relative_to=little_store.root)[0],
         large=LargeDirectory(little_store.root / "large-messages"),
         events=Events(little_store.clock),
-        numbers=PartNumbers(None, little_store.clock, pytest.fail),
+        names=PartNames(None, little_store.clock, Events(little_store.clock)),
     )
     core.bodies.measure_added()
     slot = loader.state.register_queue(QUEUE_A)

@@ -176,7 +176,6 @@ USING_PRIVATES: Final = {
     "tests/journal/test_disk.py": 1,
     "tests/journal/test_writer.py": 1,
     "tests/store/test_advancing.py": 2,
-    "tests/store/test_sealed_parts.py": 2,
     "tests/store/writing/test_at_once.py": 1,
     "tests/store/writing/test_behind.py": 1,
     "tests/store/writing/test_bindings_reading.py": 1,
