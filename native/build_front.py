@@ -1,4 +1,4 @@
-"""Builds `journalfs_mount._front`, which reads /dev/fuse for the mount. It needs no header of libfuse."""
+"""Builds `journalfs_mount.front._front`, which reads /dev/fuse. It needs no header of libfuse."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ def builder(here: Path) -> FFI:
     made = FFI()
     made.cdef(declarations(here / "jfs_front.h", set()))
     made.set_source(
-        "journalfs_mount._front",
+        "journalfs_mount.front._front",
         '#include "jfs_front.h"\n',
         sources=[str(path) for path in sorted(here.glob("*.c"))],
         include_dirs=[str(here)],
@@ -34,10 +34,10 @@ ffibuilder = builder(HERE)
 
 
 def compile_in_place() -> None:
-    """Beside the modules of `journalfs_mount`, which lie in the folder `mount`."""
+    """Beside the modules of `journalfs_mount.front`, which lie in `mount/front`."""
     Path("build/front").mkdir(parents=True, exist_ok=True)
     made = Path(builder(HERE.resolve()).compile(tmpdir="build/front", verbose=True))
     # Mounts that run have the one that is there mapped.
-    fresh = Path("mount", f"{made.name}.new")
+    fresh = Path("mount/front", f"{made.name}.new")
     shutil.copy2(made, fresh)
     fresh.replace(fresh.with_suffix(""))

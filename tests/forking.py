@@ -33,7 +33,7 @@ IMPORTED: Final = (
     "journalfs.store.removed",
     "journalfs.store.replaying",
     "journalfs.store.write.opening",
-    "journalfs_mount.launch",
+    "journalfs_mount.start.launch",
 )
 """None of them imports pyfuse3, before which a front has to be loaded."""
 REQUEST_BYTES_MAX: Final = 1 << 20

@@ -85,9 +85,9 @@ def mount(
 
     Returns when the mount answers. `journalfs umount MOUNTPOINT` ends it.
     """
-    from journalfs_mount.launch import Start, start  # noqa: PLC0415
-    from journalfs_mount.opening import open_for_mount  # noqa: PLC0415
     from journalfs_mount.options import MountOptions, parse_options  # noqa: PLC0415
+    from journalfs_mount.start.launch import Start, start  # noqa: PLC0415
+    from journalfs_mount.start.opening import open_for_mount  # noqa: PLC0415
 
     chosen = parse_options(option_lists)
     given = {
@@ -122,8 +122,8 @@ def umount(mountpoint: Path, lazy: bool) -> None:
 
     Returns when the store's locks are free. If a program uses the mount, names it.
     """
-    from journalfs_mount import mountpoint as places  # noqa: PLC0415
     from journalfs_mount.limits import UNMOUNT_WAIT_S  # noqa: PLC0415
+    from journalfs_mount.start import mountpoint as places  # noqa: PLC0415
 
     place = places.resolved(mountpoint)
     mounted = places.mounted_at(place)

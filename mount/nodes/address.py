@@ -9,18 +9,18 @@ from typing import ClassVar
 from journalfs.api import Address, Queue
 from journalfs.errors import NameRefused
 from journalfs_mount.errnos import gone
-from journalfs_mount.names import SETTINGS_NAME, STATUS_NAME, decode_name, encode_name
-from journalfs_mount.naming import find_named, new_name
+from journalfs_mount.names.names import SETTINGS_NAME, STATUS_NAME, decode_name, encode_name
+from journalfs_mount.names.naming import find_named, new_name
+from journalfs_mount.names.written_names import Fate, fate_of
 from journalfs_mount.nodes.base import Directory, EmptyDirectory, Entry, MadeEntries, MountContext, Node
 from journalfs_mount.nodes.place import Place
 from journalfs_mount.nodes.queue import QueueDirectory
+from journalfs_mount.nodes.report import RenderedFile, json_text
 from journalfs_mount.nodes.settings import SettingsFile
 from journalfs_mount.nodes.staged import Staged
+from journalfs_mount.nodes.staging import PlaceName
 from journalfs_mount.nodes.virtual import VirtualFileNode
 from journalfs_mount.nodes.written import Target
-from journalfs_mount.report import RenderedFile, json_text
-from journalfs_mount.staging import PlaceName
-from journalfs_mount.written_names import Fate, fate_of
 
 
 class AddressDirectory(Place):

@@ -9,7 +9,7 @@ from pyfuse3 import EntryAttributes, SetattrFields
 
 from journalfs.api import OWNER_ALONE, Permissions
 from journalfs_mount.nodes.base import MountContext, Node, OpenedFile
-from journalfs_mount.report import TextSource, json_text
+from journalfs_mount.nodes.report import TextSource, json_text
 
 Answer: TypeAlias = Callable[[bytes], Awaitable[Mapping[str, object]]]
 """Does what one write asks for, and returns what is read then, to be JSON."""

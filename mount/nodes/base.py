@@ -18,20 +18,20 @@ from pyfuse3 import EntryAttributes, FileNameT, ReaddirToken, SetattrFields, rea
 
 from journalfs import api
 from journalfs.ids import Inode, MessageId
-from journalfs_mount.believed import Believed, Caching, caching_for
-from journalfs_mount.detached import Detachment
-from journalfs_mount.endings import Endings
 from journalfs_mount.errnos import COMES_BACK, Noted, Refused, gone, no_such_name, nothing_else, refuse
-from journalfs_mount.inodes import ROOT, SLOT_MAX, NodeTable, node_key, parent_and_name
-from journalfs_mount.interruptions import Interruptions
-from journalfs_mount.names import encode_name
+from journalfs_mount.names.names import encode_name
+from journalfs_mount.names.written import Publications, RefusedNames, WrittenNames
+from journalfs_mount.nodes.believed import Believed, Caching, caching_for
+from journalfs_mount.nodes.inodes import ROOT, SLOT_MAX, NodeTable, node_key, parent_and_name
+from journalfs_mount.nodes.present import Presenter
+from journalfs_mount.nodes.report import MountReport
+from journalfs_mount.nodes.staging import Pins, PlaceName, StagingArea
 from journalfs_mount.options import MountOptions
-from journalfs_mount.present import Presenter
-from journalfs_mount.report import MountReport
-from journalfs_mount.shares import Shares
-from journalfs_mount.staged_room import SETTING, StagedRoom
-from journalfs_mount.staging import Pins, PlaceName, StagingArea
-from journalfs_mount.written import Publications, RefusedNames, WrittenNames
+from journalfs_mount.process.detached import Detachment
+from journalfs_mount.process.endings import Endings
+from journalfs_mount.process.interruptions import Interruptions
+from journalfs_mount.process.shares import Shares
+from journalfs_mount.process.staged_room import SETTING, StagedRoom
 
 _ONLY_READS: Final = "mounted to be read only; mount it without --read-only or -o ro to change the store"
 _BROWSES: Final = "mounted with -o browse: nothing is taken away"

@@ -11,9 +11,9 @@ from pyfuse3 import EntryAttributes, FileNameT, FUSEError, ReaddirToken, readdir
 from journalfs.api import Listing, Message, Permissions, QueuePath, View
 from journalfs.ids import Inode, MessageId
 from journalfs_mount.errnos import gone, no_such_name
-from journalfs_mount.inodes import message_inode, message_of
-from journalfs_mount.names import MESSAGES_DIRECTORY, encode_name, parse_message_name
+from journalfs_mount.names.names import MESSAGES_DIRECTORY, encode_name, parse_message_name
 from journalfs_mount.nodes import base
+from journalfs_mount.nodes.inodes import message_inode, message_of
 from journalfs_mount.nodes.view import ViewDirectory
 
 _OF_QUEUES: Final = frozenset({"user.journalfs.deliveryCount", "user.journalfs.scheduledTime"})

@@ -7,7 +7,7 @@ from functools import partial
 from typing import ClassVar
 
 from journalfs.api import VirtualDirectory, VirtualFile
-from journalfs_mount import names
+from journalfs_mount.names import names
 from journalfs_mount.nodes.base import Entry, Node
 from journalfs_mount.nodes.history import HistoryDirectory
 from journalfs_mount.nodes.removed import RemovedDirectory

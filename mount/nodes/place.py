@@ -13,17 +13,17 @@ from journalfs import door
 from journalfs.api import Permissions
 from journalfs.errors import JournalfsError
 from journalfs_mount.errnos import COMES_BACK, Refused
-from journalfs_mount.hot_writes import MadeFile
-from journalfs_mount.interruptions import CALLING, RenamersPatience
-from journalfs_mount.names import SETTINGS_NAME, TAIL_NAME, is_reserved, is_tail_name
+from journalfs_mount.front.hot_writes import MadeFile
+from journalfs_mount.names.names import SETTINGS_NAME, TAIL_NAME, is_reserved, is_tail_name
+from journalfs_mount.names.written import FOR_GOOD
+from journalfs_mount.names.written_names import Fate, fate_of, is_backup, is_temporary, packed_name
 from journalfs_mount.nodes.base import WAS_REMOVED, Directory, Node, OpenedFile
 from journalfs_mount.nodes.staged import Publishing, Staged, StagedFolder
+from journalfs_mount.nodes.staging import JOB_DIRECTORY, PlaceName, is_left, note_maker
 from journalfs_mount.nodes.written import Target, WritingFile, WrittenFile, made_file, written_file
-from journalfs_mount.shares import MAKER
-from journalfs_mount.staged_room import ENTRY_BYTES
-from journalfs_mount.staging import JOB_DIRECTORY, PlaceName, is_left, note_maker
-from journalfs_mount.written import FOR_GOOD
-from journalfs_mount.written_names import Fate, fate_of, is_backup, is_temporary, packed_name
+from journalfs_mount.process.interruptions import CALLING, RenamersPatience
+from journalfs_mount.process.shares import MAKER
+from journalfs_mount.process.staged_room import ENTRY_BYTES
 
 KEPT_BITS: Final = 0o1777
 """What of a mode means something."""

@@ -22,19 +22,19 @@ from urllib.parse import unquote_to_bytes
 from journalfs.api import Origins, Part, Queue, QueuePath, View
 from journalfs.errors import NameRefused, SelectorError
 from journalfs.ids import MessageId
-from journalfs_mount import names
 from journalfs_mount.errnos import refuse
+from journalfs_mount.names import names
 from journalfs_mount.nodes import base
 from journalfs_mount.nodes.message import MessagesDirectory
 from journalfs_mount.nodes.part import AllFile, PartFile, TailFile, part_version
 from journalfs_mount.nodes.place import Place
+from journalfs_mount.nodes.report import RenderedFile, json_text
 from journalfs_mount.nodes.settings import SettingsFile
+from journalfs_mount.nodes.staging import PlaceName
 from journalfs_mount.nodes.stream import FollowFile, StreamFile, TakeFile
 from journalfs_mount.nodes.view import ViewDirectory
 from journalfs_mount.nodes.virtual import VirtualFileNode
 from journalfs_mount.nodes.written import Target
-from journalfs_mount.report import RenderedFile, json_text
-from journalfs_mount.staging import PlaceName
 
 _STREAMS: dict[bytes, type[StreamFile]] = {names.FOLLOW_NAME: FollowFile, names.TAKE_NAME: TakeFile}
 _STATES: dict[bytes, Callable[[Queue], View]] = {

@@ -15,12 +15,12 @@ from pyfuse3 import EntryAttributes
 from journalfs.api import OWNER_ALONE, Removed
 from journalfs.errors import JournalfsError
 from journalfs_mount.errnos import Refused
-from journalfs_mount.names import CONTROL_DIRECTORY, STATUS_NAME, UNDO_NAME
+from journalfs_mount.names.names import CONTROL_DIRECTORY, STATUS_NAME, UNDO_NAME
 from journalfs_mount.nodes.asking import AnsweringFile
 from journalfs_mount.nodes.base import Directory, MountContext, Node, OpenedFile
+from journalfs_mount.nodes.report import RenderedFile, json_text
 from journalfs_mount.nodes.root import StoreDirectory
 from journalfs_mount.nodes.virtual import VirtualFileNode
-from journalfs_mount.report import RenderedFile, json_text
 
 DIGITS_MAX: Final = 20
 _ASKED: Final = "it takes `last`, or `since` and a time in milliseconds since 1970; before them `dry-run`"

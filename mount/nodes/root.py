@@ -9,16 +9,16 @@ from functools import partial
 from typing import ClassVar
 
 from journalfs.api import OWNER_ALONE, Address, Permissions
-from journalfs_mount.inodes import ROOT
-from journalfs_mount.names import CONTROL_DIRECTORY, encode_name
-from journalfs_mount.naming import find_named, new_name
+from journalfs_mount.names.names import CONTROL_DIRECTORY, encode_name
+from journalfs_mount.names.naming import find_named, new_name
 from journalfs_mount.nodes.address import AddressDirectory
 from journalfs_mount.nodes.base import Entry, MadeEntries, MountContext, Node
+from journalfs_mount.nodes.inodes import ROOT
 from journalfs_mount.nodes.place import Place
+from journalfs_mount.nodes.report import ControlDirectory
+from journalfs_mount.nodes.staging import PlaceName
 from journalfs_mount.nodes.virtual import VirtualDirectoryNode
 from journalfs_mount.nodes.written import Target
-from journalfs_mount.report import ControlDirectory
-from journalfs_mount.staging import PlaceName
 
 
 class ControlNode(VirtualDirectoryNode):

@@ -13,8 +13,8 @@ from pyfuse3 import EntryAttributes, FUSEError, SetattrFields
 from journalfs_mount.errnos import Refused, refuse
 from journalfs_mount.limits import SETTINGS_BYTES_MAX
 from journalfs_mount.nodes.base import MountContext, OpenedFile, Unreadable
+from journalfs_mount.nodes.report import RenderedFile
 from journalfs_mount.nodes.virtual import VirtualFileNode
-from journalfs_mount.report import RenderedFile
 
 NOTHING_APPLIES: Final = "; nothing that was written to this file takes effect"
 

@@ -15,14 +15,14 @@ from pyfuse3 import EntryAttributes
 
 from journalfs.api import Snapshot, Snapshots
 from journalfs.errors import JournalfsError
-from journalfs_mount.believed import SELDOM_S
 from journalfs_mount.errnos import Refused, gone
-from journalfs_mount.names import STATUS_NAME, encode_name
-from journalfs_mount.naming import find_named, new_name
+from journalfs_mount.names.names import STATUS_NAME, encode_name
+from journalfs_mount.names.naming import find_named, new_name
 from journalfs_mount.nodes.base import Directory, Entry, MountContext, Node
+from journalfs_mount.nodes.believed import SELDOM_S
+from journalfs_mount.nodes.report import MeasuredText, Status
 from journalfs_mount.nodes.root import StoreDirectory
 from journalfs_mount.nodes.virtual import VirtualFileNode
-from journalfs_mount.report import MeasuredText, Status
 
 _KEEPS_NAME = (
     "a snapshot keeps its name, and the moment it was made at: make another by mkdir, remove this one with "

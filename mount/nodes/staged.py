@@ -24,11 +24,11 @@ from journalfs import door
 from journalfs.api import Bytes, Permissions
 from journalfs.ids import Inode
 from journalfs_mount.errnos import Refused, gone, refuse
-from journalfs_mount.inodes import node_key
 from journalfs_mount.nodes.base import Directory, Entry, MountContext, Node, OpenedFile
-from journalfs_mount.shares import MAKER, OWNER
-from journalfs_mount.staged_room import ENTRY_BYTES
-from journalfs_mount.staging import BLOCK_BYTES, GIVEN, files_below, write_all
+from journalfs_mount.nodes.inodes import node_key
+from journalfs_mount.nodes.staging import BLOCK_BYTES, GIVEN, files_below, write_all
+from journalfs_mount.process.shares import MAKER, OWNER
+from journalfs_mount.process.staged_room import ENTRY_BYTES
 
 _KEPT_FLAGS: Final = os.O_ACCMODE | os.O_APPEND | os.O_TRUNC
 _OWN_FILE: Final = stat.S_IRUSR | stat.S_IWUSR

@@ -20,14 +20,14 @@ import trio
 from pyfuse3 import EntryAttributes
 
 from journalfs.api import Bytes, ByteSource, Consumer, Delivery, Follower
-from journalfs_mount.callers import Writer, lineage
-from journalfs_mount.endings import Ending
 from journalfs_mount.errnos import Refused, refuse
-from journalfs_mount.inodes import parent_and_name
 from journalfs_mount.limits import FOLLOWED_MORE_BYTES, FOLLOWED_SIZE_BYTES
 from journalfs_mount.nodes.base import MountContext, Node, OpenedFile, Selection, Unreadable, read_ahead
+from journalfs_mount.nodes.inodes import parent_and_name
 from journalfs_mount.nodes.view import ViewDirectory
-from journalfs_mount.reader import Reader, Seen
+from journalfs_mount.process.callers import Writer, lineage
+from journalfs_mount.process.endings import Ending
+from journalfs_mount.process.reader import Reader, Seen
 
 EMPTY = Unreadable()
 

@@ -23,8 +23,7 @@ from journalfs.api import Draft, HeldInDraft, Message, QueuePath, Send, View, Vi
 from journalfs.errors import BadEnvelope, NoSuchName, WrongCall
 from journalfs.ids import MessageId
 from journalfs_mount.errnos import Refused, gone, no_such_name, refuse
-from journalfs_mount.interruptions import RenamersPatience
-from journalfs_mount.names import (
+from journalfs_mount.names.names import (
     COMMITTED_DIRECTORY,
     PREPARED_DIRECTORY,
     ROLLED_BACK_DIRECTORY,
@@ -32,12 +31,13 @@ from journalfs_mount.names import (
     encode_name,
     parse_message_name,
 )
-from journalfs_mount.naming import find_named, new_name
+from journalfs_mount.names.naming import find_named, new_name
 from journalfs_mount.nodes.base import Directory, Entry, MountContext, Node, OpenedFile
+from journalfs_mount.nodes.report import RenderedFile, json_lines, json_text
 from journalfs_mount.nodes.staged import Publishing, Staged, StagedDirectory, StagedFolder
 from journalfs_mount.nodes.virtual import Found, VirtualDirectoryNode, VirtualFileNode
-from journalfs_mount.report import RenderedFile, json_lines, json_text
-from journalfs_mount.staged_room import ENTRY_BYTES
+from journalfs_mount.process.interruptions import RenamersPatience
+from journalfs_mount.process.staged_room import ENTRY_BYTES
 
 OPERATIONS_NAME: Final = b"operations.jsonl"
 _ADDRESSES, _QUEUES = "addresses", "queues"

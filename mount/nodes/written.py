@@ -15,13 +15,13 @@ from pyfuse3 import EntryAttributes, FUSEError, SetattrFields
 
 from journalfs.api import Publisher, nothing_follows
 from journalfs.errors import JournalfsError
-from journalfs_mount.callers import Writer, is_open
 from journalfs_mount.errnos import Refused, refuse
-from journalfs_mount.hot_writes import HotFile, MadeFile
-from journalfs_mount.inodes import node_key
+from journalfs_mount.front.hot_writes import HotFile, MadeFile
 from journalfs_mount.limits import HOLE_BYTES_MAX, HOLE_STEP_BYTES
+from journalfs_mount.names.written import NameKey, WrittenName
 from journalfs_mount.nodes.base import Directory, MountContext, Node, OpenedFile, Unreadable
-from journalfs_mount.written import NameKey, WrittenName
+from journalfs_mount.nodes.inodes import node_key
+from journalfs_mount.process.callers import Writer, is_open
 
 ATTRIBUTES_S: Final = 1.0
 """The kernel counts what it writes itself, so it need not ask for the size before each append."""

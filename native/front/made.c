@@ -15,7 +15,7 @@ enum {
     BLOCK_BYTES = 512
 };
 
-/* Numbers that Python gives to nothing (`mount/inodes.py`, `mount/handles.py`). */
+/* Numbers that Python gives to nothing (`mount/nodes/inodes.py`, `mount/kernel/handles.py`). */
 static const uint64_t first_node = (uint64_t)1 << 60, first_handle = (uint64_t)1 << 62;
 
 /* All other flags need a decision. */

@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-from journalfs_mount import front
+from journalfs_mount.front import front
 
 BUSY_US = 20_000
 FREE_S = 0.0005

@@ -9,8 +9,8 @@ import click
 
 from journalfs import errors
 from journalfs.cli.main import command_group
-from journalfs_mount.helper import helper_parser
 from journalfs_mount.options import described, described_words
+from journalfs_mount.start.helper import helper_parser
 
 EXIT_CODES = {
     "EXIT_OK": "done",

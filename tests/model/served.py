@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from journalfs.store.write.opening import open_for_writing
-from journalfs_mount.launch import Start, start
 from journalfs_mount.options import MountOptions
+from journalfs_mount.start.launch import Start, start
 
 CLOCK_BYTES = 8
 

@@ -17,9 +17,9 @@ from pathlib import Path
 import trio
 
 from journalfs.ids import MessageId
-from journalfs_mount import front
-from journalfs_mount.mountpoint import prepare
+from journalfs_mount.front import front
 from journalfs_mount.options import MountOptions, parse_options
+from journalfs_mount.start.mountpoint import prepare
 from tests.mount.fake_store import BrokenQueue, FakeSource, FakeStore, ManyQueue
 
 LONG_NAME = "long." * 100
@@ -86,7 +86,7 @@ def main() -> None:
     options = MountOptions(**chosen)
     if options.front != "off":
         front.load()
-    from journalfs_mount import lifecycle  # noqa: PLC0415  (it imports pyfuse3, which comes behind the front)
+    from journalfs_mount.start import lifecycle  # noqa: PLC0415  (it imports pyfuse3, which comes behind the front)
 
     place = prepare(called.mountpoint, Path("/nowhere"), allow_nonempty=False)
     lifecycle.run(store, Path("/nowhere"), place, options, ready=lambda: _answer("ready"))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import trio
 
-from journalfs_mount.believed import AGAIN_S, BELIEVED_S, Believed
+from journalfs_mount.nodes.believed import AGAIN_S, BELIEVED_S, Believed
 
 NOTICE_BYTES = 16
 

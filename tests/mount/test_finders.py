@@ -19,12 +19,12 @@ import trio.testing
 from pyfuse3 import FileHandleT, FileNameT, FlagT, FUSEError, InodeT, RequestContext
 
 from journalfs.clock import FakeClock
-from journalfs_mount.finders import PROMISED_S
-from journalfs_mount.inodes import ROOT, NodeTable
+from journalfs_mount.kernel.finders import PROMISED_S
+from journalfs_mount.kernel.operations import Operations
 from journalfs_mount.nodes.base import MountContext
-from journalfs_mount.operations import Operations
+from journalfs_mount.nodes.inodes import ROOT, NodeTable
+from journalfs_mount.nodes.report import MountReport
 from journalfs_mount.options import MountOptions
-from journalfs_mount.report import MountReport
 from tests.mount.fake_store import FakeStore
 
 ONE, OTHER = 1_000_000_001, 1_000_000_002

@@ -17,9 +17,9 @@ from journalfs.format.server_lock import NodeState, decode_server_lock
 from journalfs.store.creating import create_store
 from journalfs.store.locks import lock_holder
 from journalfs.store.write.store import WritingStore
-from journalfs_mount.mountpoint import mounted_at
-from journalfs_mount.opening import open_for_mount
 from journalfs_mount.options import MountOptions, parse_options
+from journalfs_mount.start.mountpoint import mounted_at
+from journalfs_mount.start.opening import open_for_mount
 from tests.config.test_broker_xml import read
 from tests.mount.conftest import until
 from tests.mounting import JOURNALFS, MountedStore, journalfs

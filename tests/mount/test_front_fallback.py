@@ -18,7 +18,7 @@ from tests.spark.test_mount_cluster import AS_NOBODY, NOBODY, needs_root
 pytestmark = [pytest.mark.mount, pytest.mark.usefixtures("front_as_told")]
 
 PART = "orders/billing/part-0001-1-0000000001.jsonl"
-LOADED = "from journalfs_mount import front; front.load(); "
+LOADED = "from journalfs_mount.front import front; front.load(); "
 FUSE_DEVICE = os.makedev(10, 229)
 
 
@@ -50,11 +50,11 @@ def falls_back(report: dict[str, object], reason: str) -> None:
 @pytest.mark.parametrize(
     ("before", "options", "reason"),
     [
-        ("sys.modules['journalfs_mount._front'] = None", "front=on", "it was not built"),
+        ("sys.modules['journalfs_mount.front._front'] = None", "front=on", "it was not built"),
         ("import pyfuse3", "front=on", "pyfuse3 did not mount through the front"),
         ("pass", "front=on,loop=stock", "the stock loop reads for itself"),
         (
-            f"{LOADED}import journalfs_mount.fastwait as f; f._WAIT_NAME = '_renamed'",
+            f"{LOADED}import journalfs_mount.kernel.fastwait as f; f._WAIT_NAME = '_renamed'",
             "front=on",
             "pyfuse3 has no _renamed",
         ),

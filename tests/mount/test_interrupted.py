@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from journalfs_mount.mountpoint import mounted_at
+from journalfs_mount.start.mountpoint import mounted_at
 from tests.frozen import PristineStores
 from tests.mount.conftest import DEADLINE_S, ROOT, until
 
@@ -22,7 +22,7 @@ import os, sys
 from pathlib import Path
 from journalfs.errors import JournalfsError
 from journalfs.store import open_store
-from journalfs_mount.launch import Start, exit_code, start
+from journalfs_mount.start.launch import Start, exit_code, start
 from journalfs_mount.options import MountOptions
 store, place, gate, said = map(Path, sys.argv[1:])
 def slowly():

@@ -17,9 +17,9 @@ import trio
 import trio.testing
 from pyfuse3 import FUSEError
 
-from journalfs_mount.callers import Caller, Writer
-from journalfs_mount.interruptions import UNKNOWN_S, Interruptions, Waiting
 from journalfs_mount.limits import WAITING_MAX
+from journalfs_mount.process.callers import Caller, Writer
+from journalfs_mount.process.interruptions import UNKNOWN_S, Interruptions, Waiting
 
 T = TypeVar("T")
 

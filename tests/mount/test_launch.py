@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from journalfs_mount.mountpoint import is_dead, mounted_at, serving_process
+from journalfs_mount.start.mountpoint import is_dead, mounted_at, serving_process
 from tests.frozen import PristineStores
 from tests.mount.conftest import DEADLINE_S, ROOT, until
 from tests.mounting import JOURNALFS, given
@@ -24,7 +24,7 @@ from tests.tools.crash_copy import copy_as_left
 pytestmark = pytest.mark.mount
 
 COMMAND = [sys.executable, "-m", "journalfs.cli.main"]
-HELPER = [sys.executable, "-c", "from journalfs_mount.helper import main; main()"]
+HELPER = [sys.executable, "-c", "from journalfs_mount.start.helper import main; main()"]
 
 
 @pytest.fixture
@@ -227,7 +227,7 @@ def test_in_the_foreground_it_logs_tells_the_service_manager_and_ends_on_ctrl_c(
 
 def test_a_process_that_dies_before_it_is_ready_is_reported(place: Path) -> None:
     program = (
-        "import os, sys; from pathlib import Path; from journalfs_mount.launch import Start, start; "
+        "import os, sys; from pathlib import Path; from journalfs_mount.start.launch import Start, start; "
         "from journalfs_mount.options import MountOptions; "
         "start(Start(Path('/nowhere'), Path(sys.argv[1]), MountOptions(read_only=True), "
         "lambda: os.kill(os.getpid(), 9)))"

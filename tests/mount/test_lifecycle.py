@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from journalfs.errors import MountFailed, MountpointBusy, WrongCall
-from journalfs_mount.mountpoint import MountInUse, holders, is_dead, mounted_at, prepare, unmount
+from journalfs_mount.start.mountpoint import MountInUse, holders, is_dead, mounted_at, prepare, unmount
 from tests.mount.conftest import DEADLINE_S, MountFake, until
 
 pytestmark = pytest.mark.mount

@@ -9,7 +9,7 @@ import trio
 
 from journalfs.clock import FakeClock
 from journalfs.live.events import EVENT_INTERVAL_MS, SLOW_S, Events, LoopLag
-from journalfs_mount.loop_watch import LoopWatch
+from journalfs_mount.kernel.loop_watch import LoopWatch
 
 
 def lag() -> LoopLag:

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from journalfs.errors import NameRefused
-from journalfs_mount import names
+from journalfs_mount.names import names
 
 # Text with lone surrogates: queue names come from UTF-16 that nobody checked.
 ANY_NAME = st.text(st.characters(exclude_categories=()), max_size=120)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio.testing
 
-from journalfs_mount.remembered import REMEMBERED_MAX, Remembered
+from journalfs_mount.kernel.remembered import REMEMBERED_MAX, Remembered
 
 
 async def test_the_last_value_counts_until_its_time_is_over(autojump_clock: trio.testing.MockClock) -> None:

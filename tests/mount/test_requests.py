@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from journalfs_mount.lifecycle import KERNEL_REFUSES
+from journalfs_mount.start.lifecycle import KERNEL_REFUSES
 from tests.mount.conftest import MountedFake, MountFake, until
 
 pytestmark = pytest.mark.mount

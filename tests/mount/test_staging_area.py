@@ -13,7 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from journalfs import door
 from journalfs_mount.limits import STAGED_AGE_MAX_S
-from journalfs_mount.staging import StagingArea, files_below, write_all
+from journalfs_mount.nodes.staging import StagingArea, files_below, write_all
 from tests.tools.descriptors import without_descriptors
 
 NOW_S = time.time() + 10 * STAGED_AGE_MAX_S

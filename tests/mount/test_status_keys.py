@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from journalfs.clock import FakeClock
-from journalfs_mount.report import MountReport
+from journalfs_mount.nodes.report import MountReport
 from tests.frozen import PristineStores
 from tests.mount.conftest import ROOT, until
 from tests.mounting import MountedStore, mounted
@@ -61,7 +61,7 @@ def test_keys_of_what_went_wrong_are_those_that_can_be_there() -> None:
     report.follow_failure = "a reason"
     rendered = json.loads(report.render())
     assert "followFailure" in rendered
-    assert 'details["loopFallback"]' in Path(ROOT / "mount/lifecycle.py").read_text()
+    assert 'details["loopFallback"]' in Path(ROOT / "mount/start/lifecycle.py").read_text()
     assert documented("`.journalfs/mount.json`") >= SOMETIMES
 
 

@@ -11,7 +11,7 @@ import pytest
 from journalfs.engine.waiting import Slices
 from journalfs.showing import log_lines, printable
 from journalfs.store.control import metrics_text
-from journalfs_mount.xattrs import attribute_name, listed_names
+from journalfs_mount.kernel.xattrs import attribute_name, listed_names
 from tests.differential.encode import record
 from tests.mounting import journalfs
 from tests.store.appending import ADD

@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from journalfs.limits import PIECE_TEXTS
-from journalfs_mount.shares import OWNER, RECENT_S, SPARED_S, Pacing
+from journalfs_mount.process.shares import OWNER, RECENT_S, SPARED_S, Pacing
 from tests.mounting import MountedStore, mounted_for_writing
 from tests.security.adversary import write
 from tests.security.test_shares import AS_ROOT, OTHER, as_user

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyfuse3 import FUSEError
 
-from journalfs_mount.shares import Share, Shares
+from journalfs_mount.process.shares import Share, Shares
 from tests.mounting import COMMAND_S_MAX, MountedStore, mounted_for_writing
 from tests.security.adversary import many_messages, publish
 from tests.writing.conftest import new_store

@@ -28,7 +28,7 @@ HEAVY = {
     "xml.etree",
     "journalfs.engine",
     "journalfs.store",
-    "journalfs_mount.operations",
+    "journalfs_mount.kernel.operations",
 }
 VERSION_S_MAX = 0.060
 BARE_S = 0.020

@@ -13,9 +13,9 @@ import msgspec
 from journalfs.api import Bytes, VirtualDirectory, VirtualFile
 from journalfs.clock import Clock
 from journalfs.showing import shown, shown_in
-from journalfs_mount.front import Front
+from journalfs_mount.front.front import Front
 from journalfs_mount.limits import REFUSALS_MAX
-from journalfs_mount.shares import Shares
+from journalfs_mount.process.shares import Shares
 
 REPORT_NAME: Final = "mount.json"
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import trio
 
 from journalfs_mount.errnos import Refused
-from journalfs_mount.shares import OWNER, Shares
+from journalfs_mount.process.shares import OWNER, Shares
 
 ENTRY_BYTES: Final = 4096
 """What a name takes, however little is written."""

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final
 
-from journalfs_mount.proc import content_if_there, flags_of_opened, parent_of, process_of
+from journalfs_mount.process.proc import content_if_there, flags_of_opened, parent_of, process_of
 
 _PASSED_OVER: Final = sum(
     1 << (number - 1) for number in (signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from journalfs.api import WritableStore
-    from journalfs_mount.hot_writes import HotWrites, OpenFiles
+    from journalfs_mount.front.hot_writes import HotWrites, OpenFiles
 
 WINDOW_BYTES: Final = 65_536
 """Content that is rendered ahead for who reads an open part in small steps."""
@@ -50,7 +50,7 @@ def load() -> None:
     flags = sys.getdlopenflags()
     sys.setdlopenflags(flags | os.RTLD_GLOBAL)
     try:
-        from journalfs_mount import _front  # noqa: PLC0415  (before all else, and only where it is wanted)
+        from journalfs_mount.front import _front  # noqa: PLC0415  (before all else, and only where it is wanted)
     except ImportError:
         return
     finally:
@@ -152,7 +152,7 @@ class Front:
 
     def publish(self, store: WritableStore, open_files: OpenFiles) -> HotWrites:
         """Publish lines to a store."""
-        from journalfs_mount.hot_writes import HotWrites  # noqa: PLC0415  (not before all else)
+        from journalfs_mount.front.hot_writes import HotWrites  # noqa: PLC0415  (not before all else)
 
         self.writes = HotWrites(self._ffi, self._lib, store, open_files)
         return self.writes

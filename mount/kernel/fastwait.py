@@ -22,8 +22,8 @@ from typing import Any, Final, Protocol
 import pyfuse3
 import trio
 
-from journalfs_mount.front import Front
-from journalfs_mount.loop_watch import LoopWatch
+from journalfs_mount.front.front import Front
+from journalfs_mount.kernel.loop_watch import LoopWatch
 
 SLICE_S: Final = 0.001
 """Longest time between two turns of trio's while requests keep coming."""

@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from journalfs.errors import EXIT_OK, EXIT_SYSTEM, JournalfsError, MountFailed
 from journalfs.showing import log_lines
-from journalfs_mount import front, mountpoint
+from journalfs_mount.front import front
 from journalfs_mount.limits import DESCRIPTORS_MIN
 from journalfs_mount.options import MountOptions
-from journalfs_mount.waiting import SignalsNoted, answer_of
+from journalfs_mount.start import mountpoint
+from journalfs_mount.start.waiting import SignalsNoted, answer_of
 
 if TYPE_CHECKING:
     from journalfs.api import Store
@@ -151,7 +152,7 @@ def exit_code(error: JournalfsError) -> int:
 
 def _serve(request: Start, place: Path, ready: Callable[[], None]) -> None:
     # pyfuse3 and trio take longest to import, so this waits until nothing else can be wrong.
-    from journalfs_mount import lifecycle  # noqa: PLC0415
+    from journalfs_mount.start import lifecycle  # noqa: PLC0415
 
     _take_descriptors(place)
     gc.disable()  # what a store is made of stays, so looking for garbage among it finds none

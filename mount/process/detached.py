@@ -14,7 +14,7 @@ from typing import Final
 import trio
 
 from journalfs_mount.errnos import Refused
-from journalfs_mount.mountpoint import MOUNT_TABLE, is_detached
+from journalfs_mount.start.mountpoint import MOUNT_TABLE, is_detached
 
 LOOK_S: Final = 0.5
 """From one look to the next, while somebody waits: each asks the kernel only whether its table changed."""

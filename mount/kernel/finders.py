@@ -20,9 +20,9 @@ from typing import Final
 from pyfuse3 import EntryAttributes
 
 from journalfs_mount.errnos import gone
+from journalfs_mount.kernel.remembered import Remembered
 from journalfs_mount.nodes.stream import StreamFile
-from journalfs_mount.reader import Reader
-from journalfs_mount.remembered import Remembered
+from journalfs_mount.process.reader import Reader
 
 PROMISED_S: Final = 1.0
 """How long a number is kept for the process that found it: `cp` opens at once what it has looked at."""

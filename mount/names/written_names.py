@@ -8,7 +8,7 @@ import stat
 from enum import Enum
 from typing import Final
 
-from journalfs_mount.names import (
+from journalfs_mount.names.names import (
     ALL_NAME,
     BY_ORIGIN_DIRECTORY,
     BY_REASON_DIRECTORY,

@@ -17,7 +17,7 @@ from pyfuse3 import FUSEError
 from journalfs.api import Delivery, QueuePath, WritableStore
 from journalfs_mount.errnos import Noted
 from journalfs_mount.limits import CLOSED_S
-from journalfs_mount.reader import Reader, Watched
+from journalfs_mount.process.reader import Reader, Watched
 
 
 @dataclass(eq=False)

@@ -18,16 +18,16 @@ from journalfs.api import REST, Store
 from journalfs.clock import Clock, SystemClock
 from journalfs.errors import JournalfsError, MountFailed, SystemFailure
 from journalfs.store_owner import as_started
-from journalfs_mount.fastwait import FastWait, FastWaitUnavailableError, fuse_descriptors
-from journalfs_mount.front import Front, FrontUnavailableError
+from journalfs_mount.front.front import Front, FrontUnavailableError
+from journalfs_mount.kernel.fastwait import FastWait, FastWaitUnavailableError, fuse_descriptors
+from journalfs_mount.kernel.loop_watch import LoopWatch
+from journalfs_mount.kernel.operations import Operations
 from journalfs_mount.limits import READ_AHEAD_KIB, WORKERS_MAX
-from journalfs_mount.loop_watch import LoopWatch
-from journalfs_mount.mountpoint import mounted_at
 from journalfs_mount.nodes.base import MountContext
-from journalfs_mount.operations import Operations
+from journalfs_mount.nodes.report import MountReport
 from journalfs_mount.options import MountOptions
-from journalfs_mount.report import MountReport
-from journalfs_mount.waiting import ENDING_SIGNALS
+from journalfs_mount.start.mountpoint import mounted_at
+from journalfs_mount.start.waiting import ENDING_SIGNALS
 
 log = logging.getLogger("journalfs.mount")
 

@@ -12,10 +12,10 @@ from typing import Final, Protocol
 
 import trio
 
-from journalfs_mount.callers import Caller
 from journalfs_mount.errnos import Refused, refuse
 from journalfs_mount.limits import RENAME_WAIT_S, WAITING_MAX
-from journalfs_mount.shares import OWNER, Share, Shares
+from journalfs_mount.process.callers import Caller
+from journalfs_mount.process.shares import OWNER, Share, Shares
 
 LOOK_S: Final = 0.05
 """From one look for signals to the next: a person who pressed Ctrl-C notices no delay."""

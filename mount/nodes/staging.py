@@ -23,9 +23,9 @@ import trio
 
 from journalfs import door
 from journalfs_mount.limits import STAGED_AGE_MAX_S
-from journalfs_mount.reader import Reader
-from journalfs_mount.staged_room import ENTRY_BYTES
-from journalfs_mount.written_names import is_backup
+from journalfs_mount.names.written_names import is_backup
+from journalfs_mount.process.reader import Reader
+from journalfs_mount.process.staged_room import ENTRY_BYTES
 
 # Which process made a staged directory of a job, so that it goes when that process has ended.
 #

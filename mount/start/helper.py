@@ -15,9 +15,9 @@ from typing import NoReturn
 
 from journalfs import errors
 from journalfs.showing import printable
-from journalfs_mount.launch import Start, exit_code, start
-from journalfs_mount.opening import open_for_mount
 from journalfs_mount.options import MountOptions, parse_options
+from journalfs_mount.start.launch import Start, exit_code, start
+from journalfs_mount.start.opening import open_for_mount
 
 _MOUNT_CODES = frozenset(
     {errors.EXIT_OK, errors.EXIT_WRONG_CALL, errors.EXIT_SYSTEM, errors.EXIT_MOUNT_FAILED}

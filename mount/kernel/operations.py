@@ -39,16 +39,16 @@ from pyfuse3 import (
 
 from journalfs.api import REMOVER, Bytes
 from journalfs.errors import BadEnvelope
-from journalfs_mount.callers import EndingCaller
 from journalfs_mount.errnos import Refused, gone, guarded, refuse
-from journalfs_mount.finders import Finders
-from journalfs_mount.front import WINDOW_BYTES, Front
-from journalfs_mount.handles import HandleTable, files_max
-from journalfs_mount.hot_writes import HotWrites, MadeFile
-from journalfs_mount.inodes import NodeTable
-from journalfs_mount.interruptions import CALLING
+from journalfs_mount.front.front import WINDOW_BYTES, Front
+from journalfs_mount.front.hot_writes import HotWrites, MadeFile
+from journalfs_mount.kernel.finders import Finders
+from journalfs_mount.kernel.handles import HandleTable, files_max
+from journalfs_mount.kernel.remembered import Remembered
+from journalfs_mount.kernel.xattrs import attribute_name, listed_names
 from journalfs_mount.limits import HANDLES_MAX, NAME_BYTES_MAX
 from journalfs_mount.nodes import base
+from journalfs_mount.nodes.inodes import NodeTable
 from journalfs_mount.nodes.message import MessageFile
 from journalfs_mount.nodes.mounted import RootDirectory
 from journalfs_mount.nodes.part import PartFile
@@ -56,10 +56,10 @@ from journalfs_mount.nodes.place import Place
 from journalfs_mount.nodes.queue import QueueDirectory
 from journalfs_mount.nodes.stream import Stream, StreamFile
 from journalfs_mount.nodes.written import WritingFile, WrittenFile
-from journalfs_mount.proc import process_group_of
-from journalfs_mount.remembered import Remembered
-from journalfs_mount.shares import MAKER, OWNER, Pacing, Share
-from journalfs_mount.xattrs import attribute_name, listed_names
+from journalfs_mount.process.callers import EndingCaller
+from journalfs_mount.process.interruptions import CALLING
+from journalfs_mount.process.proc import process_group_of
+from journalfs_mount.process.shares import MAKER, OWNER, Pacing, Share
 
 log = logging.getLogger("journalfs.mount")
 

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from journalfs_mount.errnos import refuse
 from journalfs_mount.limits import HANDLES_MAX
-from journalfs_mount.shares import Share, Shares
+from journalfs_mount.process.shares import Share, Shares
 
 Opened = TypeVar("Opened")
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from journalfs_mount.proc import START, flags_of_opened, process_of, stat_fields
+from journalfs_mount.process.proc import START, flags_of_opened, process_of, stat_fields
 
 _EXITING: Final = 0x4
 """PF_EXITING among the flags of a task."""

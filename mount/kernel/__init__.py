@@ -1,0 +1,1 @@
+"""The loop that requests come by, and what answers them."""

@@ -1,0 +1,1 @@
+"""What a file's name says, and names that are being written."""

@@ -1,0 +1,1 @@
+"""Who asks and waits, as /proc tells, and what each user may hold."""
