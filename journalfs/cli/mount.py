@@ -123,11 +123,12 @@ def umount(mountpoint: Path, lazy: bool) -> None:
     Returns when the store's locks are free. If a program uses the mount, names it.
     """
     from journalfs_mount.limits import UNMOUNT_WAIT_S  # noqa: PLC0415
+    from journalfs_mount.process import mount_table  # noqa: PLC0415
     from journalfs_mount.start import mountpoint as places  # noqa: PLC0415
 
     place = places.resolved(mountpoint)
-    mounted = places.mounted_at(place)
-    if mounted is None or mounted.filesystem != places.FILESYSTEM_TYPE:
+    mounted = mount_table.mounted_at(place)
+    if mounted is None or mounted.filesystem != mount_table.FILESYSTEM_TYPE:
         raise MountFailed(f"{place}: no journalfs filesystem is mounted there")
     os.chdir("/")  # whoever is in the mount when calling this uses it, and this process would too
     if lazy:
@@ -136,11 +137,11 @@ def umount(mountpoint: Path, lazy: bool) -> None:
     dead = places.is_dead(place)
     server = None if dead else places.serving_process(place)
     # Before it is unmounted: another one may have its device number right after.
-    others = [other for other in places.places_of(mounted.device) if other != str(place)]
+    others = [other for other in mount_table.places_of(mounted.device) if other != str(place)]
     places.let_go(place)
     try:
         places.unmount(place, lazy=dead)
-        now = places.places_of(mounted.device)
+        now = mount_table.places_of(mounted.device)
         left = [other for other in others if other in now]
         if left:
             raise MountFailed(

@@ -15,7 +15,8 @@ from journalfs.advice import ADVICE
 from journalfs.cli.common import GivenPath, json_option, say, when, write_json
 from journalfs.errors import SystemFailure, WrongCall
 from journalfs.exchange.targets import mounted_store
-from journalfs_mount.start.mountpoint import FILESYSTEM_TYPE, mounts, resolved
+from journalfs_mount.process.mount_table import FILESYSTEM_TYPE, mounts
+from journalfs_mount.start.mountpoint import resolved
 
 # Files of a mount that answer what they are asked.
 

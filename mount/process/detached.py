@@ -14,7 +14,7 @@ from typing import Final
 import trio
 
 from journalfs_mount.errnos import Refused
-from journalfs_mount.start.mountpoint import MOUNT_TABLE, is_detached
+from journalfs_mount.process.mount_table import MOUNT_TABLE, places_of
 
 LOOK_S: Final = 0.5
 """From one look to the next, while somebody waits: each asks the kernel only whether its table changed."""
@@ -59,7 +59,7 @@ class Detachment:
             self._some = trio.Event()
 
     def _look(self) -> None:
-        if self.device is None or not is_detached(self.device):
+        if self.device is None or places_of(self.device):
             return
         self._over = True
         for scope in list(self._waits):

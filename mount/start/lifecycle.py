@@ -26,7 +26,7 @@ from journalfs_mount.limits import READ_AHEAD_KIB, WORKERS_MAX
 from journalfs_mount.nodes.base import MountContext
 from journalfs_mount.nodes.report import MountReport
 from journalfs_mount.options import MountOptions
-from journalfs_mount.start.mountpoint import mounted_at
+from journalfs_mount.process.mount_table import mounted_at
 from journalfs_mount.start.waiting import ENDING_SIGNALS
 
 log = logging.getLogger("journalfs.mount")

@@ -11,14 +11,12 @@ import contextlib
 import errno
 import json
 import os
-import re
 import select
 import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -31,9 +29,8 @@ from journalfs.errors import (
     SystemFailure,
     WrongCall,
 )
+from journalfs_mount.process.mount_table import FILESYSTEM_TYPE, mounted_at
 
-FILESYSTEM_TYPE: Final = "fuse.journalfs"
-MOUNT_TABLE: Final = Path("/proc/self/mountinfo")
 FUSE_DEVICE: Final = "/dev/fuse"
 USERS_NAMED_MAX: Final = 5
 """A line on a terminal has room for about this many."""
@@ -42,17 +39,6 @@ ANSWER_WAIT_S: Final = 5.0
 STDERR: Final = 2
 LINKS_MAX: Final = 40
 """As many as Linux follows."""
-_ESCAPED: Final = re.compile(r"\\([0-7]{3})")
-
-
-@dataclass(frozen=True, slots=True)
-class Mounted:
-    """A line of the kernel's mount table. `device` is `major:minor`."""
-
-    device: str
-    path: str
-    filesystem: str
-    source: str
 
 
 class MountInUse(JournalfsError):  # noqa: N818  (named like its siblings in journalfs.errors)
@@ -80,27 +66,6 @@ class MountSilent(MountFailed):
             f"{path}: the mount there does not answer (waited {ANSWER_WAIT_S:.0f} s); "
             "detach it with: journalfs umount --lazy"
         )
-
-
-def mounts() -> list[Mounted]:
-    """All mounts this process sees, in the order they were made."""
-    table = MOUNT_TABLE.read_bytes().decode("utf-8", "surrogateescape")
-    return [_parse_mount(line) for line in table.splitlines()]
-
-
-def mounted_at(path: Path) -> Mounted | None:
-    """What is mounted exactly at `path`, the topmost if there are several."""
-    return next((mount for mount in reversed(mounts()) if mount.path == str(path)), None)
-
-
-def places_of(device: str) -> list[str]:
-    """Where a filesystem is mounted: in several places if somebody bound it to another one."""
-    return [mount.path for mount in mounts() if mount.device == device]
-
-
-def is_detached(device: str) -> bool:
-    """Whether no place shows a mount any more that still has files open."""
-    return not places_of(device)
 
 
 def prepare(path: Path, store: Path, *, allow_nonempty: bool) -> Path:
@@ -315,18 +280,6 @@ def _command(process: Path) -> str:
         return (process / "comm").read_text().strip()
     except OSError:
         return "ended"
-
-
-def _parse_mount(line: str) -> Mounted:
-    # "id parent major:minor root mountpoint options [tags...] - type source options"
-    left, _, right = line.partition(" - ")
-    fields = left.split(" ")
-    filesystem, source, *_ = [*right.split(" "), "", ""]
-    return Mounted(fields[2], _unescape(fields[4]), filesystem, _unescape(source))
-
-
-def _unescape(text: str) -> str:
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), text)
 
 
 def _is_within(path: Path, directory: Path) -> bool:

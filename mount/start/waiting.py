@@ -18,7 +18,8 @@ from typing import Any, Final, Self
 
 from journalfs.errors import MountFailed
 from journalfs_mount.limits import UNMOUNT_WAIT_S
-from journalfs_mount.start.mountpoint import FILESYSTEM_TYPE, is_dead, mounted_at, unmount
+from journalfs_mount.process.mount_table import FILESYSTEM_TYPE, mounted_at
+from journalfs_mount.start.mountpoint import is_dead, unmount
 
 ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _POLL_S: Final = 0.01

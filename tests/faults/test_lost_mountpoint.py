@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from journalfs.store.locks import lock_holder
-from journalfs_mount.start.mountpoint import mounted_at
+from journalfs_mount.process.mount_table import mounted_at
 from tests.faults.places import TOLD, bodies, fill, make_store, named, write
 from tests.kinds import first_is_quick
 from tests.mount.conftest import until

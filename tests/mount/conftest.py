@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from journalfs_mount.start.mountpoint import mounted_at
+from journalfs_mount.process.mount_table import mounted_at
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 60.0

@@ -18,7 +18,7 @@ from journalfs.store.creating import create_store
 from journalfs.store.locks import lock_holder
 from journalfs.store.write.store import WritingStore
 from journalfs_mount.options import MountOptions, parse_options
-from journalfs_mount.start.mountpoint import mounted_at
+from journalfs_mount.process.mount_table import mounted_at
 from journalfs_mount.start.opening import open_for_mount
 from tests.config.test_broker_xml import read
 from tests.mount.conftest import until

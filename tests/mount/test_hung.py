@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from journalfs_mount.process.mount_table import mounted_at
 from journalfs_mount.start import mountpoint
-from journalfs_mount.start.mountpoint import MountSilent, is_dead, mounted_at, prepare, serving_process
+from journalfs_mount.start.mountpoint import MountSilent, is_dead, prepare, serving_process
 from tests.cli.running import journalfs
 from tests.frozen import PristineStores
 from tests.mount.conftest import until

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from journalfs_mount.start.mountpoint import is_dead, mounted_at, serving_process
+from journalfs_mount.process.mount_table import mounted_at
+from journalfs_mount.start.mountpoint import is_dead, serving_process
 from tests.frozen import PristineStores
 from tests.mount.conftest import DEADLINE_S, ROOT, until
 from tests.mounting import JOURNALFS, given

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from journalfs.errors import MountFailed, MountpointBusy, WrongCall
-from journalfs_mount.start.mountpoint import MountInUse, holders, is_dead, mounted_at, prepare, unmount
+from journalfs_mount.process.mount_table import mounted_at
+from journalfs_mount.start.mountpoint import MountInUse, holders, is_dead, prepare, unmount
 from tests.mount.conftest import DEADLINE_S, MountFake, until
 
 pytestmark = pytest.mark.mount

@@ -40,7 +40,7 @@ MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/exchange/importing.py": "makes durable what it notes beside the imported file",
     "mount/nodes/staged.py": "staged files are real files in the store's own folder",
     "mount/nodes/staging.py": "writes all of what is staged, and reads which run of the system this is",
-    "mount/start/mountpoint.py": "reads the kernel's table of mounts",
+    "mount/process/mount_table.py": "reads the kernel's table of mounts",
     "mount/process/proc.py": "reads what the kernel says of processes and threads",
 }
 """Product files outside `engine` that open, read or write files by themselves, and why they may."""

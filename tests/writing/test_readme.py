@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from journalfs_mount.start.mountpoint import mounted_at
+from journalfs_mount.process.mount_table import mounted_at
 from tests.frozen import PristineStores
 from tests.mount.conftest import until
 from tests.mounting import JOURNALFS, MountedStore, QueueOnDisk, journalfs
