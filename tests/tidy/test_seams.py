@@ -41,6 +41,7 @@ MAY_OPEN_FILES: dict[str, str] = {
     "mount/nodes/staged.py": "staged files are real files in the store's own folder",
     "mount/nodes/staging.py": "writes all of what is staged, and reads which run of the system this is",
     "mount/process/mount_table.py": "reads the kernel's table of mounts",
+    "mount/start/mountpoint.py": "asks a mount and its process from outside",
     "mount/process/proc.py": "reads what the kernel says of processes and threads",
 }
 """Product files outside `engine` that open, read or write files by themselves, and why they may."""
@@ -96,6 +97,7 @@ REACHES_BY_PATH: dict[str, str] = {
     "mount/nodes/staging.py": "/proc",
     "mount/start/mountpoint.py": "/proc, /dev/fuse and the mountpoint",
     "mount/nodes/staged.py": "descriptors, by their names in /proc",
+    "mount/process/mount_table.py": "/proc",
     "mount/process/proc.py": "/proc",
 }
 """Product files outside `door` that name a file or directory to the system by path, and why that is none of a
