@@ -22,7 +22,7 @@ from journalfs.change.routing import Alike, Routed
 from journalfs.engine.message_batch import TextBatch
 from journalfs.engine.page_file import PageStore
 from journalfs.engine.pages import PageTexts
-from journalfs.engine.waiting import Turn, checkpoint, offload
+from journalfs.engine.waiting import FairLock, checkpoint, offload
 from journalfs.errors import JournalfsError, failing
 from journalfs.format import record_bodies
 from journalfs.format.page_folder import ADDRESS_FILE_NAME
@@ -190,7 +190,7 @@ class Paging:
         self._take_over = take_over
         self._paging: set[str] = set()
         self._writers: dict[str, PageWriter] = {}
-        self._changing: dict[str, Turn] = {}
+        self._changing: dict[str, FairLock] = {}
         """By address: a page is being begun, or a folder made."""
         self._holds: dict[str, list[Hold]] = {}
         self.texts = PageTexts(PAGE_PIECE_BYTES)
@@ -358,13 +358,13 @@ class Paging:
         page that stays. Only while idle.
         """
         self._paging.discard(address)
-        async with self._changing.setdefault(address, Turn()):
+        async with self._changing.setdefault(address, FairLock()):
             writer = await self._opened(address)
             return await writer.begin_page()
 
-    def no_page_begun(self, address: str) -> Turn:
+    def no_page_begun(self, address: str) -> FairLock:
         """While this is held, nobody begins a page of the address, or writes to one who has not begun to."""
-        return self._changing.setdefault(address, Turn())
+        return self._changing.setdefault(address, FairLock())
 
     def forget(self, address: str) -> None:
         """The address is deleted, or its pages were."""
@@ -379,7 +379,7 @@ class Paging:
         self._writers.clear()
 
     async def _writer(self, address: str) -> PageWriter:
-        async with self._changing.setdefault(address, Turn()):
+        async with self._changing.setdefault(address, FairLock()):
             return await self._opened(address)
 
     async def _opened(self, address: str) -> PageWriter:

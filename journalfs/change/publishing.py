@@ -20,7 +20,7 @@ from journalfs.change.routing import Alike, AnyRoute, Routed
 from journalfs.clock import Clock
 from journalfs.engine.message_batch import CopyBatch, CopyFields, TextBatch, TextFields
 from journalfs.engine.stage import record_bytes
-from journalfs.engine.waiting import Turn, offload
+from journalfs.engine.waiting import FairLock, offload
 from journalfs.errors import JournalfsError, failing
 from journalfs.format import primitives, record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
@@ -67,7 +67,7 @@ class Publishing:
         self._clock = clock
         self.min_large_bytes = min_large_bytes
         self._batches: dict[tuple[str, AnyRoute], TextBatch] = {}
-        self._turns: dict[str, Turn] = {}
+        self._turns: dict[str, FairLock] = {}
         """By address: somebody publishes what may be duplicates, and others go on meanwhile."""
 
     async def numbered_in(self, change: Change, address: str, routed: Sequence[Routed]) -> Numbered:
@@ -89,7 +89,7 @@ class Publishing:
     async def _remembering(self, change: Change, address: str) -> Remembered:
         remembered = change.remembered.get(address)
         if remembered is None:
-            await change.entered.enter_async_context(self._turns.setdefault(address, Turn()))
+            await change.entered.enter_async_context(self._turns.setdefault(address, FairLock()))
             remembered = change.remembered[address] = Remembered(address)
             change.undo.append(lambda: self._duplicates.forget(remembered))
         return remembered

@@ -29,7 +29,7 @@ from journalfs.selector import Selector, compile_selector
 
 
 @dataclass(slots=True)
-class Turns:
+class RoundRobin:
     """Whose turn is next, by the address sent to and that of the queues.
 
     As in a broker, what a queue does not accept is for the next one that does, and the turn goes on behind
@@ -132,7 +132,7 @@ class Routing:
     """Whether the body of what is sent to an address goes to a file of its own."""
     consumers_of: Callable[[QueueId], Sequence[Sequence[str]]] = lambda _queue: ()
     """The selectors, all of which count, of each consumer of a queue. Set by whoever delivers."""
-    _turns: Turns = field(default_factory=Turns)
+    _turns: RoundRobin = field(default_factory=RoundRobin)
     _bindings: BindingsState | None = None
     _syntax: WildcardSyntax = field(default_factory=WildcardSyntax)
     _wild: Sequence[str] = ()

@@ -123,7 +123,7 @@ class Slices:
             self._until_ns = monotonic_ns() + PIECE_NS
 
 
-class Turn:
+class FairLock:
     """One at a time, in order of arrival: `async with turn`. Where nobody else is at it, which is as good as
     always, no scheduler is gone through.
     """

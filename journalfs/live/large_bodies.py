@@ -22,7 +22,7 @@ from journalfs.engine.lines import MESSAGE_MISNAMED, LineBatch, Measure
 from journalfs.engine.pages import PageScan
 from journalfs.engine.state_types import Operation, Unmeasured
 from journalfs.engine.status import CoreRefused, FileTorn
-from journalfs.engine.waiting import Turn, in_thread
+from journalfs.engine.waiting import FairLock, in_thread
 from journalfs.errors import Damaged, StaleView
 from journalfs.format.large_file import format_large_name
 from journalfs.format.record_types import MessageType
@@ -53,7 +53,7 @@ class Postponed:
     queues: set[int] = field(default_factory=set)
     """Slots of those that have it."""
     counting: Counting | None = None
-    turn: Turn = field(default_factory=Turn)
+    turn: FairLock = field(default_factory=FairLock)
     """One at a time measures it."""
 
 

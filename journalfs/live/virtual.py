@@ -11,7 +11,7 @@ from typing import Generic, Literal, TypeVar, cast
 import msgspec
 
 from journalfs.api import ByteSource, VirtualDirectory, VirtualFile
-from journalfs.engine.waiting import Slices, Turn, offload
+from journalfs.engine.waiting import FairLock, Slices, offload
 from journalfs.limits import VIRTUAL_SIZES_KEPT_MAX
 from journalfs.live.sources import BytesSource
 from journalfs.showing import shown_in
@@ -72,7 +72,7 @@ class SlicedFile:
     _made_of: object = None
     _good_until_ns: int = 0
     """Looking, opening and reading follow each other: what was made is good for as long as that took."""
-    _turn: Turn = field(default_factory=Turn)
+    _turn: FairLock = field(default_factory=FairLock)
     _asked: int = 0
     _made_for: int = 0
     """How many had asked when it was begun to be made."""

@@ -19,7 +19,7 @@ from journalfs import door
 from journalfs.engine.message_batch import TextBatch
 from journalfs.engine.page_file import PageFile, PageStore
 from journalfs.engine.pages import PageTexts
-from journalfs.engine.waiting import Turn, checkpoint, offload, unbroken
+from journalfs.engine.waiting import FairLock, checkpoint, offload, unbroken
 from journalfs.errors import JournalfsError, SystemFailure, WriteFailed
 from journalfs.format.page_folder import format_page_name
 from journalfs.ids import PageNumber
@@ -76,7 +76,7 @@ class PageWriter:
         self._durable_bytes = own.durable_bytes
         self._failed = failed
         self._pile = Pile()
-        self._turn = Turn()
+        self._turn = FairLock()
         self._file: PageFile | None = None
         self._failure: JournalfsError | None = None
 

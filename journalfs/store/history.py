@@ -28,7 +28,7 @@ from journalfs.engine.scan import scan_journal
 from journalfs.engine.state import LiveState
 from journalfs.engine.state_types import Unmeasured
 from journalfs.engine.status import CoreRefused, FileTorn
-from journalfs.engine.waiting import Turn, offload
+from journalfs.engine.waiting import FairLock, offload
 from journalfs.errors import IndexUnusable, NotAStore, ReadOnlyStore, SystemFailure
 from journalfs.format.large_file import format_large_name
 from journalfs.ids import MessageId
@@ -259,7 +259,7 @@ class HistoryRange:
 
     history: History
     name: str
-    _turn: Turn = field(default_factory=Turn)
+    _turn: FairLock = field(default_factory=FairLock)
     _opened: HistoryStore | None = None
     _range: Range | None = None
     _opened_ms: int = 0

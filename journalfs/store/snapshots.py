@@ -15,7 +15,7 @@ from journalfs.clock import NS_PER_MS, StoppedClock
 from journalfs.config.layout import StoreLayout
 from journalfs.damage import Damage
 from journalfs.engine.state import LiveState
-from journalfs.engine.waiting import Turn, offload
+from journalfs.engine.waiting import FairLock, offload
 from journalfs.errors import Damaged, JournalfsError, ReadOnlyStore, SystemFailure
 from journalfs.live.core import Core
 from journalfs.records.files.loader import JournalLoader
@@ -74,7 +74,7 @@ class StoreSnapshot:
         self.folder = folder
         self._layout = layout
         self._found = found
-        self._turn = Turn()
+        self._turn = FairLock()
         self._store: JournalStore | None = None
 
     @property

@@ -8,7 +8,7 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from journalfs.engine.select import ASK, YES, Judge, Stop, Verdicts, chosen, verdict_room
-from journalfs.engine.waiting import Turn, in_slices
+from journalfs.engine.waiting import FairLock, in_slices
 from journalfs.errors import StaleView
 from journalfs.live.read_ahead import checked
 from journalfs.live.runs import HeldFile, JournalRun, PageRun, Run, check_all
@@ -63,7 +63,7 @@ class SelectorFilter:
     def __init__(self, content: QueueContent, selector: Selector, inner: Filter | None) -> None:
         self._content = content
         self._inner = inner
-        self._turn = Turn()
+        self._turn = FairLock()
         self._judge = Judge(selector.program) if selector.program is not None else None
         self._accepts = selector.accepts
         self._decode = decoder_for(selector)

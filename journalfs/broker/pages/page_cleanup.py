@@ -22,7 +22,7 @@ from typing import Final
 
 from journalfs.change.store_parts import StoreParts
 from journalfs.damage import name_of
-from journalfs.engine.waiting import Slices, Turn, checkpoint, offload
+from journalfs.engine.waiting import FairLock, Slices, checkpoint, offload
 from journalfs.errors import JournalfsError, RecordRefused, failing
 from journalfs.format import record_bodies
 from journalfs.format.page_folder import INVALID_SUFFIX
@@ -58,7 +58,7 @@ class PageCleanup:
         """How many pages were finished and not deleted in the last look."""
         self._counted_ns = 0
         """When the messages in pages were noted the last time."""
-        self.turn = Turn()
+        self.turn = FairLock()
         """While somebody has it no page is deleted."""
         self.paging.left_behind = self.check
 

@@ -13,7 +13,7 @@ from journalfs.broker.limits.admission import Admitted
 from journalfs.broker.publish.flushed import Flushed
 from journalfs.broker.publish.framing import Framer, Framing, framing_of
 from journalfs.broker.publish.publication import path_of
-from journalfs.engine.waiting import Slices, Turn, unbroken
+from journalfs.engine.waiting import FairLock, Slices, unbroken
 from journalfs.errors import JournalfsError, failing
 from journalfs.format.flush_note import FlushNote
 from journalfs.limits import PARSED_PIECE_BYTES, SPOOLED_IN_MEMORY_BYTES_MAX
@@ -40,7 +40,7 @@ class FilePublisher:
         self._next_id: str | None = None
         in_memory = min(SPOOLED_IN_MEMORY_BYTES_MAX, self._sending.publishing.min_large_bytes - 1)
         self._spool = Spool(self._make_body, memory_bytes_max=in_memory)
-        self._turn = Turn()
+        self._turn = FairLock()
         self._size_bytes = 0
         self._ended = False
         self._forgotten = False

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from journalfs.engine.waiting import Turn, checkpoint, offload, unbroken
+from journalfs.engine.waiting import FairLock, checkpoint, offload, unbroken
 from journalfs.errors import Damaged, JournalfsError
 from journalfs.limits import SETTLED_OPERATIONS
 from journalfs.records.files.compaction import Compaction, CompactionDone, Plan, Rewritable, Room, best_plan
@@ -47,7 +47,7 @@ rewrite, and others may have taken the room it counted on."""
 class Upkeep:
     def __init__(self, writer: UpkeptJournal) -> None:
         self._writer = writer
-        self.turn = Turn()
+        self.turn = FairLock()
         """While somebody has it no file is set free, rewritten or used again."""
         self.compactions = 0
         self.compacting = False

@@ -35,7 +35,7 @@ from journalfs.change.removing import FEW, Chosen
 from journalfs.engine.links import append, write_durably
 from journalfs.engine.pages import page_schedules
 from journalfs.engine.state_batch import places
-from journalfs.engine.waiting import Turn, offload, unbroken
+from journalfs.engine.waiting import FairLock, offload, unbroken
 from journalfs.errors import (
     JournalfsError,
     MessagesGone,
@@ -223,7 +223,7 @@ class Draft:
     """What it holds, by the queue that it is shown in."""
     gone: dict[QueuePath, list[int]] = field(default_factory=dict)
     """What it held, and somebody else took while the store was not open here."""
-    turn: Turn = field(default_factory=Turn)
+    turn: FairLock = field(default_factory=FairLock)
     """One after the other fills it, or ends it."""
 
     @property

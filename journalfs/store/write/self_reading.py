@@ -15,7 +15,7 @@ from journalfs import door
 from journalfs.change.journals import Journals
 from journalfs.damage import Damage
 from journalfs.engine.links import CUT_SHORT, TAKEN_AWAY
-from journalfs.engine.waiting import Turn, unbroken
+from journalfs.engine.waiting import FairLock, unbroken
 from journalfs.errors import JournalfsError, OutOfResources, StoreAway
 from journalfs.ids import FileId, Position
 from journalfs.limits import CATCH_UP_BYTES_MIN
@@ -40,7 +40,7 @@ class SelfReadingStore(JournalStore):
         self.journals = journals
         self._addresses_paging: Callable[[], Collection[str]] = tuple
         """Those whose pages this process writes."""
-        self._reading_anew = Turn()
+        self._reading_anew = FairLock()
         """Of those who may find the journal rewritten. Whoever shows what became durable waits until it is
         read.
         """

@@ -30,7 +30,7 @@ from journalfs.bodies.writing import BodyStore
 from journalfs.broker.pages.page_cleanup import PageCleanup
 from journalfs.change.journals import Journals
 from journalfs.engine.links import copy_beginning, lengthen, rename, write_durably
-from journalfs.engine.waiting import Turn, offload, unbroken
+from journalfs.engine.waiting import FairLock, offload, unbroken
 from journalfs.errors import NameTaken, NoSuchName, SystemFailure, failing
 from journalfs.format.large_file import parse_large_name
 from journalfs.format.page_folder import ADDRESS_FILE_NAME
@@ -105,7 +105,7 @@ class SnapshotMaking(Snapshots):
         self._paged = paged
         self._bodies = bodies
         self._administered = administered
-        self._making = Turn()
+        self._making = FairLock()
 
     def sweep(self) -> None:
         """Remove what a crash left. Raises OSError."""

@@ -20,7 +20,7 @@ from journalfs.bodies.writing import BodyStore
 from journalfs.broker.consume.removals import Back, BringBack, InPage, Life, Noting, Removal, queues_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.pages import scan_page
-from journalfs.engine.waiting import Turn, offload, unbroken
+from journalfs.engine.waiting import FairLock, offload, unbroken
 from journalfs.errors import Gone, SystemFailure
 from journalfs.ids import MessageId
 from journalfs.live.core import Core
@@ -65,7 +65,7 @@ class Keeping:
         """When each file was first seen to be kept."""
         self.held_bytes = 0
         self._told_ns: int | None = None
-        self._turn = Turn()
+        self._turn = FairLock()
         self._view: tuple[int, RemovedStore] | None = None
         self._view_took_ns = self._view_at_ns = 0
         self._views = 0
