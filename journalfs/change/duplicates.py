@@ -124,7 +124,7 @@ FLUSHED: Final = "journalfs.flushed"
 DRAFTS: Final = "journalfs.transactions"
 
 
-class Settled:
+class DoneNotes:
     """The records, by the id of their note."""
 
     def __init__(self, core: Core, journals: Journals, cache: str = FLUSHED) -> None:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from journalfs.bodies.writing import BodyStore, NewBody
 from journalfs.change.change import Change
-from journalfs.change.duplicates import DuplicateIds, Remembered, Settled
+from journalfs.change.duplicates import DoneNotes, DuplicateIds, Remembered
 from journalfs.change.journals import Journals
 from journalfs.change.message_settings import at_once_ms
 from journalfs.change.queue_kinds import QueueKinds
@@ -52,7 +52,7 @@ class Publishing:
         self,
         journals: Journals,
         duplicates: DuplicateIds,
-        settled: Settled,
+        done_notes: DoneNotes,
         bodies: BodyStore,
         clock: Clock,
         *,
@@ -62,7 +62,7 @@ class Publishing:
         self._journals = journals
         self.kinds = kinds
         self._duplicates = duplicates
-        self.settled = settled
+        self.done_notes = done_notes
         self._bodies = bodies
         self._clock = clock
         self.min_large_bytes = min_large_bytes
@@ -111,10 +111,10 @@ class Publishing:
     def new_id(self) -> MessageId:
         return MessageId(self._journals.ids.draw())
 
-    def settle_in(self, change: Change, settles: str) -> None:
+    def end_note_in(self, change: Change, note_id: str) -> None:
         """What is published takes the place of what was flushed: the note of it."""
-        self.settled.stage_in(change.tx, settles)
-        change.undo.append(lambda: self.settled.undo(settles))
+        self.done_notes.stage_in(change.tx, note_id)
+        change.undo.append(lambda: self.done_notes.undo(note_id))
 
     @property
     def position(self) -> Position:
@@ -133,24 +133,24 @@ class Publishing:
         finally:
             batch.end()
 
-    def stage_texts(self, alike: Alike, *, settles: str | None) -> Position | None:
+    def stage_texts(self, alike: Alike, *, note_id: str | None) -> Position | None:
         """The same by themselves, in a transaction unless it is one for one queue. None: one by one.
 
         Raises JournalfsError with nothing staged that would count.
         """
         writer = self._journals.messages
-        alone = alike.pairs == 1 and settles is None
+        alone = alike.pairs == 1 and note_id is None
         tx = TxId(0) if alone else self._journals.new_tx()
         first_id, batch = self.begun_texts(alike, tx)
         try:
             position = writer.stage_messages(batch)
             if position is not None and not alone:
-                if settles is not None:
-                    self.settled.stage_in(tx, settles)
+                if note_id is not None:
+                    self.done_notes.stage_in(tx, note_id)
                 position = writer.stage_commit(tx)
         except JournalfsError:
-            if settles is not None:
-                self.settled.undo(settles)
+            if note_id is not None:
+                self.done_notes.undo(note_id)
             if not alone:
                 writer.roll_back(tx)
             elif batch.begun:

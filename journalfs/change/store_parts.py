@@ -10,7 +10,7 @@ from journalfs.bodies.writing import BodyStore
 from journalfs.change.address_rules import AddressRules
 from journalfs.change.arrivals import Arrivals
 from journalfs.change.change import Changes
-from journalfs.change.duplicates import DuplicateIds, Settled
+from journalfs.change.duplicates import DoneNotes, DuplicateIds
 from journalfs.change.idle import Uses
 from journalfs.change.journals import Journals
 from journalfs.change.paging import Paging
@@ -97,7 +97,7 @@ class StoreParts:
         publishing = Publishing(
             journals,
             duplicates,
-            Settled(core, journals),
+            DoneNotes(core, journals),
             bodies,
             core.clock,
             kinds=kinds,

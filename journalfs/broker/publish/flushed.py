@@ -1,7 +1,7 @@
 """What flushes told to be kept: durable beside the journal until it is published, and published exactly once.
 
 A flush notes the content and where it goes (`journalfs.bodies.flushed`). The transaction that publishes it
-says so (`settled.py`), so of a crash after it nothing comes twice. What was not published when the process
+says so (`DoneNotes`), so of a crash after it nothing comes twice. What was not published when the process
 ended is, once the store is open for writing again (`publish_left`).
 """
 
@@ -54,7 +54,7 @@ class Flushed:
         self.sending = sending
         self._core = sending.parts.core
         self._journals = sending.parts.journals
-        self._settled = sending.publishing.settled
+        self._done_notes = sending.publishing.done_notes
         self.folder = folder
         self._own_directory = own_directory
         self._left: list[FlushNote] = []
@@ -69,13 +69,13 @@ class Flushed:
 
     def recover(self) -> None:
         """Find out what was flushed and not published. Raises OSError, and `ReadOnlyStore`."""
-        self._settled.load()
+        self._done_notes.load()
         found = self.folder.notes()
-        self._left = [note for note in found.notes if note.note_id not in self._settled]
-        self.folder.remove([note.note_id for note in found.notes if note.note_id in self._settled])
+        self._left = [note for note in found.notes if note.note_id not in self._done_notes]
+        self.folder.remove([note.note_id for note in found.notes if note.note_id in self._done_notes])
         # It may be readable another time, and must not be published then if it was.
         unread = {path.stem for path, _ in found.unreadable}
-        self._settled.forget([note_id for note_id in self._settled.ids() if note_id not in unread])
+        self._done_notes.forget([note_id for note_id in self._done_notes.ids() if note_id not in unread])
         for path, error in found.unreadable:
             reason = f"cannot be read: {error.strerror or error}"
             message = f"{path.name}: flushed content {reason}; it stays, and the next mount tries again"
@@ -134,7 +134,7 @@ class Flushed:
 
     async def publish(self, note: FlushNote) -> None:
         """Publish what was flushed, unless it is published. Raises JournalfsError; then it stays noted."""
-        if note.note_id not in self._settled:
+        if note.note_id not in self._done_notes:
             with failing("read the flushed content", note.file_name):
                 messages = await offload(lambda: self._messages(note))
             await self.sending.publish(
@@ -144,7 +144,7 @@ class Flushed:
                 path=path_of(note.address, note.queue, note.file_name),
                 whole=True,
                 admitted=self.admitted(note.address),
-                settles=note.note_id,
+                note_id=note.note_id,
             )
         await self.settled(note.note_id)
 
@@ -185,7 +185,7 @@ class Flushed:
         gone, self._gone = self._gone, []
         if gone:
             await offload(lambda: self.folder.remove(gone))
-            self._settled.forget(gone)
+            self._done_notes.forget(gone)
 
     def close(self) -> None:
         """The same, at the end."""
@@ -193,7 +193,7 @@ class Flushed:
         try:
             if gone and self._journals.failure is None:
                 self.folder.remove(gone)
-                self._settled.forget(gone)
+                self._done_notes.forget(gone)
         except (OSError, JournalfsError) as error:
             message = f"{self.folder.path}: published content could not be removed: {error}"
             self._core.events.add("flushed", message)

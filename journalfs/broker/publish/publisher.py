@@ -263,7 +263,7 @@ class FilePublisher:
         if not messages:
             return
         note = self._note
-        settles = None if note is None else note.note_id
+        note_id = None if note is None else note.note_id
         await self._sending.publish(
             self._address,
             self._queue,
@@ -271,7 +271,7 @@ class FilePublisher:
             path=self._path,
             whole=whole,
             admitted=admitted,
-            settles=settles,
+            note_id=note_id,
         )
         if note is not None:
             # It counts: given up now, it would be written again.

@@ -122,11 +122,11 @@ class Sending:
         path: str | None = None,
         whole: bool = False,
         admitted: Admitted | None = None,
-        settles: str | None = None,
+        note_id: str | None = None,
     ) -> None:
         """Publish messages in one transaction. `path`: of the file they are in. `whole`: the caller waits for
         it to be durable even where single writes do not (`SyncMode.CLOSE`). Waits for room, unless they
-        are `admitted` already. `settles`: the note of what was flushed that they take the place of.
+        are `admitted` already. `note_id`: the note of what was flushed that they take the place of.
         """
         parts = self.parts
         parts.store.refuse_failed()
@@ -142,7 +142,7 @@ class Sending:
             try:
                 replaces = self.replaces(address, queue)
                 ways = self.ways(address, queue, entered)
-                sent = await self._stage(address, queue, messages, ways, settles, replaces=replaces)
+                sent = await self._stage(address, queue, messages, ways, note_id, replaces=replaces)
                 if sent.position is not None:
                     self.weighed(sent, sent.position)
                 entered.done()
@@ -202,7 +202,7 @@ class Sending:
         queue: str | None,
         messages: Sequence[Outgoing] | Source,
         ways: Ways,
-        settles: str | None,
+        note_id: str | None,
         *,
         replaces: bool,
     ) -> Sent:
@@ -212,17 +212,17 @@ class Sending:
         few = messages if isinstance(messages, Sequence) else ()
         if few and len(few) <= PIECE_RECORDS and not replaces and not ways.pages:
             alike = self.alike(address, queue, few, ways)
-            position = None if alike is None else self.publishing.stage_texts(alike, settles=settles)
+            position = None if alike is None else self.publishing.stage_texts(alike, note_id=note_id)
             if alike is not None and position is not None:
                 self.routing.took_turns(alike)
                 held = {of: self.admission.weigh(of, few) for of in ways.stored}
-                is_one = alike.pairs == 1 and settles is None
+                is_one = alike.pairs == 1 and note_id is None
                 return Sent(position, not is_one, len(few), held=held)
         routed = self.routed(address, queue, few, ways) if len(few) == 1 else ()
-        alone = settles is None and self._is_alone(routed, replaces=replaces)
+        alone = note_id is None and self._is_alone(routed, replaces=replaces)
         async with self.parts.changes.one(alone=alone) as change:
-            if settles is not None:
-                self.publishing.settle_in(change, settles)
+            if note_id is not None:
+                self.publishing.end_note_in(change, note_id)
             staging = self._staging(change, address, queue, ways, replaces=replaces)
             if routed:
                 staging.counted(few)

@@ -30,7 +30,7 @@ from journalfs.broker.publish.publication import messages_in
 from journalfs.broker.publish.sending import Sending, Sent, count
 from journalfs.broker.queues.administering import address_named, queue_named
 from journalfs.change.change import Change, pieces
-from journalfs.change.duplicates import DRAFTS, Settled
+from journalfs.change.duplicates import DRAFTS, DoneNotes
 from journalfs.change.removing import FEW, Chosen
 from journalfs.engine.links import append, write_durably
 from journalfs.engine.pages import page_schedules
@@ -315,7 +315,7 @@ class Drafts:
         self.core = parts.core
         self.removing = parts.removing
         self.find = parts.store.queue_at
-        self.committed = Settled(parts.core, parts.journals, DRAFTS)
+        self.committed = DoneNotes(parts.core, parts.journals, DRAFTS)
         self.place = place
         self.sync = sync
         self.outlive = outlive
