@@ -31,7 +31,7 @@ from journalfs.live.memory import NOTHING, Held
 from journalfs.message.outgoing import NO_PROPERTIES, Outgoing, Texts
 
 
-class Ways(NamedTuple):
+class Sinks(NamedTuple):
     """Where the queues of each address get what is sent: those of the address itself, and those of wildcard
     addresses that match it. Each of these addresses has limits and pages of its own.
     """
@@ -88,11 +88,11 @@ class Sending:
             for wild in self.routing.besides(address):
                 self.admission.decide_beside(wild, late=False)
 
-    def ways(self, address: str, queue: str | None, taken: Admitted) -> Ways:
-        """The ways of a publication that was taken. Raises `AddressFull`: `check`."""
+    def sinks(self, address: str, queue: str | None, taken: Admitted) -> Sinks:
+        """The sinks of a publication that was taken. Raises `AddressFull`: `check`."""
         besides = self.routing.besides(address) if queue is None else ()
         if not besides and taken.action is Action.STORE:
-            return Ways((address,))
+            return Sinks((address,))
         actions = {address: taken.action}
         for wild in besides:
             actions[wild] = self.admission.decide_beside(wild, late=taken.late).action
@@ -100,7 +100,7 @@ class Sending:
         paging = (of for of, action in actions.items() if action is Action.PAGE)
         pages = frozenset(filter(self.parts.paging.takes_pages, paging))
         stored = tuple(of for of in actions if of not in drops | pages)
-        return Ways(stored, pages, drops)
+        return Sinks(stored, pages, drops)
 
     # ---- publishing ----
 
@@ -141,22 +141,22 @@ class Sending:
             await parts.arrivals.begin(address)
             try:
                 replaces = self.replaces(address, queue)
-                ways = self.ways(address, queue, entered)
-                sent = await self._stage(address, queue, messages, ways, note_id, replaces=replaces)
+                sinks = self.sinks(address, queue, entered)
+                sent = await self._stage(address, queue, messages, sinks, note_id, replaces=replaces)
                 if sent.position is not None:
                     self.weighed(sent, sent.position)
                 entered.done()
-                for of in ways.drops:
+                for of in sinks.drops:
                     self.admission.drop(of, sent.messages)
                 self.tell_duplicates(path or path_of(address, queue), address, sent)
-                if ways.pages:
+                if sinks.pages:
                     await unbroken(parts.store.show)  # what is in pages does not wait for the journal
                 if sent.position is None:
                     # What makes them superfluous may be on its way itself.
                     await parts.store.published()
                     return
                 await self._settled(sent.position, whole=whole, transactional=sent.transactional)
-                if ways.pages:
+                if sinks.pages:
                     self.admission.look_again()  # who waits to know how much is in pages
                 if not replaces and self.replaces(address, queue):
                     # It was not so in the beginning.
@@ -201,7 +201,7 @@ class Sending:
         address: str,
         queue: str | None,
         messages: Sequence[Outgoing] | Source,
-        ways: Ways,
+        sinks: Sinks,
         note_id: str | None,
         *,
         replaces: bool,
@@ -210,20 +210,20 @@ class Sending:
         then nothing counts; so it is when this is cancelled.
         """
         few = messages if isinstance(messages, Sequence) else ()
-        if few and len(few) <= PIECE_RECORDS and not replaces and not ways.pages:
-            alike = self.alike(address, queue, few, ways)
+        if few and len(few) <= PIECE_RECORDS and not replaces and not sinks.pages:
+            alike = self.alike(address, queue, few, sinks)
             position = None if alike is None else self.publishing.stage_texts(alike, note_id=note_id)
             if alike is not None and position is not None:
                 self.routing.took_turns(alike)
-                held = {of: self.admission.weigh(of, few) for of in ways.stored}
+                held = {of: self.admission.weigh(of, few) for of in sinks.stored}
                 is_one = alike.pairs == 1 and note_id is None
                 return Sent(position, not is_one, len(few), held=held)
-        routed = self.routed(address, queue, few, ways) if len(few) == 1 else ()
+        routed = self.routed(address, queue, few, sinks) if len(few) == 1 else ()
         alone = note_id is None and self._is_alone(routed, replaces=replaces)
         async with self.parts.changes.one(alone=alone) as change:
             if note_id is not None:
                 self.publishing.end_note_in(change, note_id)
-            staging = self._staging(change, address, queue, ways, replaces=replaces)
+            staging = self._staging(change, address, queue, sinks, replaces=replaces)
             if routed:
                 staging.counted(few)
                 await staging.stage_routed(routed)
@@ -246,27 +246,27 @@ class Sending:
         return bool(one.queues) and (one.pages_of is not None or len(one.queues) == 1)
 
     async def stage_in(
-        self, change: Change, address: str, queue: str | None, source: Source, ways: Ways
+        self, change: Change, address: str, queue: str | None, source: Source, sinks: Sinks
     ) -> Sent:
         """The same as part of a change."""
         replaces = change.is_decided and self.replaces(address, queue)
-        staging = self._staging(change, address, queue, ways, replaces=replaces)
+        staging = self._staging(change, address, queue, sinks, replaces=replaces)
         await staging.stage_all(source)
         return staging.sent
 
     def _staging(
-        self, change: Change, address: str, queue: str | None, ways: Ways, *, replaces: bool
+        self, change: Change, address: str, queue: str | None, sinks: Sinks, *, replaces: bool
     ) -> _Staging:
-        pages = InPages(self.parts.paging, change, address, ways.pages) if ways.pages else None
-        return _Staging(self, change, address, queue, ways, pages, replaces)
+        pages = InPages(self.parts.paging, change, address, sinks.pages) if sinks.pages else None
+        return _Staging(self, change, address, queue, sinks, pages, replaces)
 
     def alike(
-        self, address: str, queue: str | None, messages: Sequence[Outgoing], ways: Ways
+        self, address: str, queue: str | None, messages: Sequence[Outgoing], sinks: Sinks
     ) -> Alike | None:
         """Messages that can be staged together; None where they have to be looked at one by one. Raises
         `NoRoute`.
         """
-        if ways.drops or (ways.pages and self.has_besides(address, queue)):
+        if sinks.drops or (sinks.pages and self.has_besides(address, queue)):
             return None
         if not isinstance(messages, Texts) or messages.properties is not NO_PROPERTIES:
             return None
@@ -277,25 +277,25 @@ class Sending:
         return Alike(address, messages, route, turn, self.parts.rules.expiry(address))
 
     def routed(
-        self, address: str, queue: str | None, messages: Sequence[Outgoing], ways: Ways
+        self, address: str, queue: str | None, messages: Sequence[Outgoing], sinks: Sinks
     ) -> list[Routed]:
         """Messages with the queues that get them, and how."""
         ruled = self.parts.rules.expiring(address, messages)
-        routed = self.routing.routed(address, queue, ruled, ways.pages)
+        routed = self.routing.routed(address, queue, ruled, sinks.pages)
         for one in routed:
             self.parts.store.refuse_message(one.message)
             self.parts.kinds.refuse_unloadable(one.queues, one.message)
-        if not ways.pages and not ways.drops:
+        if not sinks.pages and not sinks.drops:
             return routed
-        return [part for one in routed for part in self._parts_of(one, ways)]
+        return [part for one in routed for part in self._parts_of(one, sinks)]
 
-    def _parts_of(self, one: Routed, ways: Ways) -> Iterator[Routed]:
-        """A message once for each way that it takes: pages hold nothing for queues of other addresses."""
+    def _parts_of(self, one: Routed, sinks: Sinks) -> Iterator[Routed]:
+        """A message once for each sink that it goes to: pages hold nothing for queues of other addresses."""
         parts: dict[str | None, list[QueueId]] = {}
         for queue in one.queues:
             of = self.routing.address_of(queue)
-            if of not in ways.drops:
-                parts.setdefault(of if of in ways.pages else None, []).append(queue)
+            if of not in sinks.drops:
+                parts.setdefault(of if of in sinks.pages else None, []).append(queue)
         if not parts:
             yield Routed(one.message, ())
         for number, (pages_of, queues) in enumerate(parts.items()):
@@ -312,7 +312,7 @@ class _Staging:
     change: Change
     address: str
     queue: str | None
-    ways: Ways
+    sinks: Sinks
     pages: InPages | None
     replaces: bool
     sent: Sent = field(default_factory=Sent)
@@ -329,19 +329,19 @@ class _Staging:
 
     def counted(self, messages: Sequence[Outgoing]) -> None:
         self.sent.messages += len(messages)
-        for of in self.ways.stored:
+        for of in self.sinks.stored:
             weight = self.sending.admission.weigh(of, messages)
             self.sent.held[of] = self.sent.held.get(of, NOTHING) + weight
 
     async def _stage_piece(self, messages: Sequence[Outgoing]) -> None:
         sending = self.sending
-        alike = None if self.replaces else sending.alike(self.address, self.queue, messages, self.ways)
+        alike = None if self.replaces else sending.alike(self.address, self.queue, messages, self.sinks)
         if alike is not None and await self._stage_alike(alike):
             sending.routing.took_turns(alike)
             await self.change.after(len(messages))
             return
         for some in pieces_of(messages, ROUTED_PIECE_MESSAGES):
-            await self.stage_routed(sending.routed(self.address, self.queue, some, self.ways))
+            await self.stage_routed(sending.routed(self.address, self.queue, some, self.sinks))
 
     async def _stage_alike(self, alike: Alike) -> bool:
         """False, with nothing staged, if they have to be looked at one by one all the same."""

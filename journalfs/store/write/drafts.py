@@ -569,9 +569,9 @@ class Drafts:
         if admitted.action is Action.DROP and not self.sending.has_besides(send.address, send.queue):
             self.admission.drop(send.address, await count(messages_in(send.files)))
             return ()
-        ways = self.sending.ways(send.address, send.queue, admitted)
-        sent = await self.sending.stage_in(change, send.address, send.queue, messages_in(send.files), ways)
-        for of in ways.drops:
+        sinks = self.sending.sinks(send.address, send.queue, admitted)
+        sent = await self.sending.stage_in(change, send.address, send.queue, messages_in(send.files), sinks)
+        for of in sinks.drops:
             self.admission.drop(of, sent.messages)
         return ((send, sent),)
 
