@@ -213,7 +213,7 @@ class ExplainedJournal:
             known = self._explained[file] = SlicedFile(
                 lambda slices: _explained(explanations, file, slices),
                 lambda: core.clock.now_ms() * 1_000_000,
-                lambda: (core.epoch, core.changes.count),
+                lambda: (core.epoch, core.waking.count),
             )
         return known
 

@@ -282,9 +282,9 @@ class LargeBodies:
     async def run(self) -> None:
         """Measure what was postponed while nobody asks for it, until cancelled."""
         while True:
-            seen = self.core.changes.count
+            seen = self.core.waking.count
             await self.settled()
-            await self.core.changes.beyond(seen, patient=True)
+            await self.core.waking.beyond(seen, patient=True)
 
     async def settled(self, slot: int | None = None) -> None:
         """The same while others are served. When cancelled, what was counted so far stays counted."""
@@ -316,7 +316,7 @@ class LargeBodies:
         state.set_measure(index, one.message_id, measure.pointer)
         self.version += 1
         self.core.horizon.was_measured(one.queues)
-        self.core.changes.ring()
+        self.core.waking.ring()
 
     def _counting(self, one: Postponed, batch: LineBatch) -> Counting | None:
         """How far it was counted to what its body inflates, if that has to be counted."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from journalfs.live.changes import Changes
+from journalfs.live.waking import Waking
 from journalfs.pages.cursors import Cursors
 from journalfs.pages.folders import PagingDirectory
 
@@ -71,7 +71,7 @@ class OpenStore:
     """A broker holds the store's lock: what is read may be overwritten soon after."""
     settings: KnownSettings | None = None
     """As they were when somebody asked for them; ask `settings_in_force`."""
-    changes: Changes = field(default_factory=Changes)
+    waking: Waking = field(default_factory=Waking)
     """Wakes who waits for a message."""
     horizon: Horizon = field(default_factory=Horizon)
     behind: bool = False

@@ -152,7 +152,7 @@ def control_tree(store: MeasuredStore) -> VirtualDirectory:
     children: dict[str, VirtualDirectory | VirtualFile] = {
         "status.json": MadeFile(lambda: to_json(store.status()), now),
         "metrics": SlicedFile(
-            lambda slices: metrics_text(store, slices), now, lambda: (core.epoch, core.changes.count)
+            lambda slices: metrics_text(store, slices), now, lambda: (core.epoch, core.waking.count)
         ),
         "events.jsonl": events,
         "settings.toml": MadeFile(lambda: broker_toml(core).encode(), now),

@@ -24,7 +24,6 @@ from journalfs.errors import JournalfsError
 from journalfs.ids import FileId, PageNumber, QueueId
 from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX
 from journalfs.live.bindings import BindingsReader, BindingsStamp
-from journalfs.live.changes import Changes
 from journalfs.live.content import QueueContent
 from journalfs.live.core import Core
 from journalfs.live.events import LoopLag
@@ -35,6 +34,7 @@ from journalfs.live.opened import Horizon
 from journalfs.live.page_parts import PAGE_PART_BASE, PageParts
 from journalfs.live.part_names import SealedPart
 from journalfs.live.undecided import messages_not_shown
+from journalfs.live.waking import Waking
 from journalfs.records.files.anomalies import references_to_unknown
 from journalfs.records.files.loader import JournalLoader, PollResult
 from journalfs.store.configuration import ConfigurationWatch
@@ -105,8 +105,8 @@ class JournalStore(Horizon):
         return True
 
     @property
-    def changes(self) -> Changes:
-        return self.core.changes
+    def waking(self) -> Waking:
+        return self.core.waking
 
     def addresses(self) -> Sequence[StoreAddress]:
         return self._addresses.all()
@@ -556,7 +556,7 @@ class JournalStore(Horizon):
         if core.lost.look() or bindings_changed:
             self._take_bindings()
         self._seal(self._tails.due(self._queues))
-        core.changes.ring()
+        core.waking.ring()
 
     def _look_at_bindings(self) -> bool:
         core = self.core

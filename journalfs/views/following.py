@@ -170,14 +170,14 @@ class Follower:
 
     async def next(self) -> ByteSource | None:
         """The next line, waited for; None when the queue is gone."""
-        changes = self._content.core.changes
+        waking = self._content.core.waking
         while True:
-            seen = changes.count
+            seen = waking.count
             await self.find()
             source = self.take()
             if source is not None or self.ended:
                 return source
-            await changes.beyond(seen)
+            await waking.beyond(seen)
 
     def _look(self) -> None:
         if not self._waiting and not self.ended:

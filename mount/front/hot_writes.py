@@ -123,7 +123,7 @@ class HotWrites:
         self.ffi = ffi
         self._lib = lib
         self._lending = store.lending
-        self._changes = store.changes
+        self._waking = store.waking
         self._open_files = open_files
         self._lent: Any = lib.jfs_front_lent_of()
         end = self._lending.end
@@ -240,7 +240,7 @@ class HotWrites:
             self._stale = False
             lent = self._lending.lend([one.way for one in self._ways.values()])
             self._lent.tail = self._tail if lent else self.ffi.NULL
-        self._lent.tells = self._changes.awaited or (self._lending.defers and not self._settling)
+        self._lent.tells = self._waking.awaited or (self._lending.defers and not self._settling)
         self._is_held = False
 
     def take_back(self) -> None:

@@ -427,13 +427,13 @@ class Operations(pyfuse3.Operations):
             await self._notify(finders)
 
     async def _notify(self, finders: trio.Nursery) -> None:
-        changes = self._context.store.changes
+        waking = self._context.store.waking
         while True:
             if not self._polled:
                 # Most changes come while nobody polls: each would be a turn of the scheduler's for nothing.
                 self._polling = trio.Event()
                 await self._polling.wait()
-            seen = changes.count
+            seen = waking.count
             for opened in list(self._polled):
                 if opened.is_found():
                     self._wake(opened)
@@ -441,7 +441,7 @@ class Operations(pyfuse3.Operations):
                     finders.start_soon(self._find_and_wake, opened)
             due_s = min((opened.due_s() for opened in self._polled), default=math.inf)
             with trio.CancelScope(deadline=trio.current_time() + due_s) as self._until:
-                await changes.beyond(seen)
+                await waking.beyond(seen)
 
     async def _find_and_wake(self, opened: Stream) -> None:
         await opened.find()

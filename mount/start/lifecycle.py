@@ -120,7 +120,7 @@ class _Mount:
                 opened = fuse_descriptors() - before
                 self._context.interruptions.descriptors = frozenset(opened)
                 if len(opened) == 1 and not self._context.read_only:
-                    self._store.changes.leaving_told(self._context.believed.left)
+                    self._store.waking.leaving_told(self._context.believed.left)
                     self._context.believed.begin(*opened)
                 self._choose_loop(opened)
                 trio.lowlevel.add_instrument(self._watch)
@@ -193,7 +193,7 @@ class _Mount:
         if self._front is not None and self._options.front == "on":
             self.operations.front = self._front
             # A request that only looks may find that a broker changed the store.
-            self._store.changes.watched_by(self._front)
+            self._store.waking.watched_by(self._front)
         self._notice_signals(fast)
         self._report.loop = "fast"
         if not self._context.read_only:

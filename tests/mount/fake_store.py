@@ -30,7 +30,7 @@ from journalfs.api import (
 )
 from journalfs.errors import SelectorError
 from journalfs.ids import MessageId
-from journalfs.live.changes import Changes
+from journalfs.live.waking import Waking
 from journalfs.store.permissions import KeptPermissions
 
 PUBLISHED_NS = 1_700_000_000 * 1_000_000_000
@@ -423,7 +423,7 @@ class FakeStore:
         self.by_name: dict[str, FakeAddress] = {}
         self.closed = False
         self.refusals: list[tuple[str, str]] = []
-        self.changes = Changes()
+        self.waking = Waking()
         self.following: Callable[[], Awaitable[None]] = trio.sleep_forever
         self._slots = 0
         self.root = FakeDirectory({"status.json": FakeFile(b"{}\n", live=True), "damaged": FakeDirectory({})})

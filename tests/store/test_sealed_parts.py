@@ -106,7 +106,7 @@ async def test_what_the_index_has_is_noted_no_longer(little_store: LittleStore) 
 async def test_notes_that_were_torn(little_store: LittleStore) -> None:
     """Those before count, and what is noted later is found again, too."""
     store, before = await killed(little_store)
-    store.core.changes.ring()
+    store.core.waking.ring()
     content = noted(little_store).read_bytes()
     store.close()
     index_path(little_store.root).unlink()

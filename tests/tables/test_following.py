@@ -48,7 +48,7 @@ def bodies(store: JournalStore, address: str, queue: str) -> list[str] | None:
 async def until(reader: JournalStore, look: Callable[[], bool]) -> None:
     with trio.fail_after(SHOWN_S_MAX):
         while not look():
-            await reader.changes.beyond(reader.changes.count)
+            await reader.waking.beyond(reader.waking.count)
 
 
 async def beside(

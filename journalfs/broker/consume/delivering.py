@@ -331,9 +331,9 @@ class Consumer:
 
     async def next(self) -> Delivery | None:
         """The next message, waited for; None when the queue is gone."""
-        changes = self.queue.core.changes
+        waking = self.queue.core.waking
         while True:
-            seen = changes.count
+            seen = waking.count
             await self.find()
             delivery = self.take()
             if delivery is not None:
@@ -341,7 +341,7 @@ class Consumer:
             if self.ended:
                 return None
             with trio.move_on_after(self.due_s()):
-                await changes.beyond(seen)
+                await waking.beyond(seen)
 
     async def close(self) -> None:
         if not self.closed:
@@ -436,7 +436,7 @@ class Deliveries:
         self.hold(chosen)
         self.parts.core.in_delivery.aside.put(chosen.queue, ids, _pages(chosen))
         keep_aside(chosen.content.state, chosen.content.slot, ids, aside=True)
-        self.parts.core.changes.left()
+        self.parts.core.waking.left()
 
     def show_again(self, chosen: Chosen) -> None:
         """What was kept aside is in sight, and nobody's."""
@@ -455,7 +455,7 @@ class Deliveries:
         delivery = self._queues.get(queue)
         for supply in delivery.supplies.values() if delivery is not None else ():
             supply.forget()
-        self.parts.core.changes.ring()
+        self.parts.core.waking.ring()
 
     def consumers_of(self, queue: QueueId) -> Sequence[Sequence[str]]:
         """The selectors, all of which count, of each consumer of a queue."""
@@ -522,7 +522,7 @@ class QueueDelivery:
         delay_ms = binding.delay_before_dispatch_ms
         if delay_ms is not None and delay_ms >= 0 and self._dispatch_ms < 0:
             self._dispatch_ms = self.content.now_ms + delay_ms
-        self.core.changes.ring()
+        self.core.waking.ring()
         return consumer
 
     async def closed(self, consumer: Consumer) -> None:
@@ -534,7 +534,7 @@ class QueueDelivery:
         for supply in self.supplies.values() if consumer.assigned else ():
             supply.forget()
         consumer.assigned.clear()
-        self.core.changes.ring()
+        self.core.waking.ring()
         if self.consumers:
             return
         self._dispatching, self._dispatch_ms = False, -1
@@ -628,7 +628,7 @@ class QueueDelivery:
         if owner is not consumer:
             if owner.supply is consumer.supply or owner.supply.accepts(place):
                 owner.assigned.append(place)
-                self.core.changes.ring()
+                self.core.waking.ring()
             return False
         if headers.group_sequence == -1:
             del self.groups[group]

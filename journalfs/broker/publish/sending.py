@@ -182,7 +182,7 @@ class Sending:
         """Clear away what left since others came."""
         if self.parts.removing.has_replaced:
             self.parts.removing.clear_replaced()
-            self.parts.core.changes.left()
+            self.parts.core.waking.left()
             self.admission.look_again()
 
     def tell_duplicates(self, path: str, address: str, sent: Sent) -> None:

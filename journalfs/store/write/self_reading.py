@@ -121,7 +121,7 @@ class SelfReadingStore(JournalStore):
         await self._reading_anew.nobodys()
         if self.journals.messages.upkeep.compacting:
             await self._catch_up()
-            self.core.changes.left()
+            self.core.waking.left()
         else:
             self._show_to_who_looks()
 
@@ -133,9 +133,9 @@ class SelfReadingStore(JournalStore):
             self.core.behind, self._given_up = True, False
             self._behind_since_bytes = self.journals.messages.committer.counts.bytes_written
         if only_adds or only_lines:
-            self.core.changes.ring(patient=not only_lines)
+            self.core.waking.ring(patient=not only_lines)
         else:
-            self.core.changes.left()
+            self.core.waking.left()
 
     async def _told(self, waiting: Awaitable[None]) -> None:
         """Wait for something to be durable; an event says if it cannot be."""
@@ -228,7 +228,7 @@ class SelfReadingStore(JournalStore):
 
     def _advance(self, *, list_files: bool = False) -> PollResult:
         self.core.behind = self._given_up = False
-        self.core.changes.begin(only_messages=True)
+        self.core.waking.begin(only_messages=True)
         writer = self.journals.messages
         self._advanced_to = Position(writer.committer.reached_position)
         result = self.core.loader.advance(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from journalfs.api import Watcher
 
 
-class Changes:
+class Waking:
     """Whoever waits looks at `count`, then at the store, and then waits for what came after that count: so
     nothing that happens in between is missed.
     """
