@@ -306,7 +306,7 @@ class PartNames:
                 descriptor = os.dup(made)  # with its lock
             os.close(self._gives)
             self._gives = descriptor
-            os.utime(descriptor)  # it was renamed, which sets one of its times
+            _write(descriptor, content[:HEAD_BYTES], 0)  # it was renamed, which sets one of its times
         self._rewritten_bytes, self._has_all = len(content), True
 
 
