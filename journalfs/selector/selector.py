@@ -22,12 +22,12 @@ class Selector:
     def __init__(
         self,
         text: str,
-        accepts: Callable[[Envelope], bool | None],
+        judge: Callable[[Envelope], object],
         identifiers: frozenset[str],
         keys: frozenset[str] | None,
         program: Program | None,
     ) -> None:
-        self._accepts = accepts
+        self._judge = judge
         self.text = text
         self.identifiers = identifiers
         """The identifiers as they are written in the text."""
@@ -55,7 +55,7 @@ class Selector:
         (bytes compared with a number, a word used in arithmetic) the message is not accepted, as there.
         """
         try:
-            return bool(self._accepts(envelope))
+            return self._judge(envelope) is True
         except EvaluationFailed:
             return False
 
@@ -80,15 +80,12 @@ def _compile(text: str, stored: bool) -> Selector:
     # Whoever may filter imports this module, but few do filter: all the rest loads when it is needed.
     from journalfs.selector.compiler import Compiler  # noqa: PLC0415
     from journalfs.selector.grammar import parse  # noqa: PLC0415
-    from journalfs.selector.program import assemble  # noqa: PLC0415
 
     parsed = parse(text)
     compiler = Compiler(parsed, stored=stored)
-    accepts = compiler.compile().accepts
-    assert accepts is not None
     identifiers = frozenset(compiler.identifiers)
     keys = _keys(identifiers, stored=stored)
-    return Selector(text, accepts, identifiers, keys, assemble(parsed, stored=stored))
+    return Selector(text, compiler.judge, identifiers, keys, compiler.program)
 
 
 def _keys(identifiers: frozenset[str], *, stored: bool) -> frozenset[str] | None:

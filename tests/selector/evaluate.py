@@ -37,11 +37,11 @@ def evaluate(selector: str, properties: Properties) -> tuple[str, bool] | None:
     envelope = envelope_of(properties)
     try:
         compiled = compile_selector(selector, stored=True)
-        condition = Compiler(parse(selector), stored=True).compile()
+        condition = Compiler(parse(selector), stored=True, only_true=False)
     except SelectorError:
         return None
     try:
-        value = condition.get(envelope)
+        value = condition.judge(envelope)
         word = "unknown" if value is None else str(value).lower()
     except EvaluationFailed:
         word = "fails"
