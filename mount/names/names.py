@@ -49,6 +49,14 @@ SETTINGS_NAME: Final = b".settings"
 BY_ORIGIN_DIRECTORY: Final = b".by-origin"
 BY_REASON_DIRECTORY: Final = b".by-reason"
 REDRIVE_DIRECTORY: Final = b".redrive"
+VIEW_NAMES: Final = frozenset(
+    (
+        *(ALL_NAME, BY_ORIGIN_DIRECTORY, BY_REASON_DIRECTORY, CONTROL_DIRECTORY, DELIVERING_DIRECTORY),
+        *(FOLLOW_NAME, MESSAGES_DIRECTORY, SCHEDULED_DIRECTORY, SETTINGS_NAME, STATUS_NAME, TAIL_NAME),
+        *(TAKE_NAME, WHERE_DIRECTORY, FAILED_DIRECTORY, EXPIRED_DIRECTORY, REDRIVE_DIRECTORY),
+    )
+)
+"""Of views in the directory of an address or queue: nothing is staged under one of these."""
 
 MESSAGE_SUFFIXES: Final = ("txt", "json", "bin", "ser")
 PART_GENERATION_DIGITS: Final = 4

@@ -8,33 +8,8 @@ import stat
 from enum import Enum
 from typing import Final
 
-from journalfs_mount.names.names import (
-    ALL_NAME,
-    BY_ORIGIN_DIRECTORY,
-    BY_REASON_DIRECTORY,
-    CONTROL_DIRECTORY,
-    DELIVERING_DIRECTORY,
-    EXPIRED_DIRECTORY,
-    FAILED_DIRECTORY,
-    FOLLOW_NAME,
-    MESSAGES_DIRECTORY,
-    REDRIVE_DIRECTORY,
-    SCHEDULED_DIRECTORY,
-    SETTINGS_NAME,
-    STATUS_NAME,
-    TAIL_NAME,
-    TAKE_NAME,
-    WHERE_DIRECTORY,
-    is_reserved,
-)
+from journalfs_mount.names.names import VIEW_NAMES, is_reserved
 
-_VIEWS: Final = frozenset(
-    (
-        *(ALL_NAME, BY_ORIGIN_DIRECTORY, BY_REASON_DIRECTORY, CONTROL_DIRECTORY, DELIVERING_DIRECTORY),
-        *(FOLLOW_NAME, MESSAGES_DIRECTORY, SCHEDULED_DIRECTORY, SETTINGS_NAME, STATUS_NAME, TAIL_NAME),
-        *(TAKE_NAME, WHERE_DIRECTORY, FAILED_DIRECTORY, EXPIRED_DIRECTORY, REDRIVE_DIRECTORY),
-    )
-)
 _JOB_DONE: Final = b"_SUCCESS"
 _CHECKSUMS: Final = re.compile(rb"\..+\.crc", re.DOTALL)
 _SINK_LOG: Final = b"_spark_metadata"
@@ -61,7 +36,7 @@ def fate_of(name: bytes) -> Fate:
     """
     if not is_reserved(name):
         return Fate.PUBLISHED
-    if name in _VIEWS:
+    if name in VIEW_NAMES:
         return Fate.VIEW
     if name == _SINK_LOG:
         return Fate.SINK_LOG
