@@ -22,7 +22,7 @@ from journalfs.exchange.targets import mounted_store
 from journalfs.selector import compile_selector
 from journalfs.store.write.opening import change_in, open_for_writing
 from journalfs.views.origins import takes_letters
-from journalfs_mount.names.names import encode_name
+from journalfs_mount.names.grammar import encode_name
 
 if TYPE_CHECKING:
     from journalfs.api import QueuePath, Redriven

@@ -75,7 +75,7 @@ class MountTarget:
         self._root = mountpoint
 
     def _folder(self, address: str, queue: str | None = None) -> Path:
-        from journalfs_mount.names.names import encode_name  # noqa: PLC0415 - few import into a mount
+        from journalfs_mount.names.grammar import encode_name  # noqa: PLC0415 - few import into a mount
 
         folder = self._root / os.fsdecode(encode_name(address))
         return folder if queue is None else folder / os.fsdecode(encode_name(queue))

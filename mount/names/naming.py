@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from journalfs.errors import NameRefused
 from journalfs_mount.errnos import Refused
-from journalfs_mount.names.names import decode_name, encode_name, is_reserved, is_short_form
+from journalfs_mount.names.grammar import decode_name, encode_name, is_reserved, is_short_form
 
 
 class Named(Protocol):

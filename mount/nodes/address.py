@@ -9,9 +9,9 @@ from typing import ClassVar
 from journalfs.api import Address, Queue
 from journalfs.errors import NameRefused
 from journalfs_mount.errnos import gone
-from journalfs_mount.names.names import SETTINGS_NAME, STATUS_NAME, decode_name, encode_name
+from journalfs_mount.names.fates import Fate, fate_of
+from journalfs_mount.names.grammar import SETTINGS_NAME, STATUS_NAME, decode_name, encode_name
 from journalfs_mount.names.naming import find_named, new_name
-from journalfs_mount.names.written_names import Fate, fate_of
 from journalfs_mount.nodes.base import Directory, EmptyDirectory, Entry, MadeEntries, MountContext, Node
 from journalfs_mount.nodes.place import Place
 from journalfs_mount.nodes.queue import QueueDirectory

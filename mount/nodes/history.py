@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from journalfs.api import History, Snapshot
 from journalfs.errors import JournalfsError, WrongCall
 from journalfs_mount.errnos import Refused
-from journalfs_mount.names.names import REPLAY_NAME
+from journalfs_mount.names.grammar import REPLAY_NAME
 from journalfs_mount.nodes.asking import AnsweringFile
 from journalfs_mount.nodes.base import Directory, Entry, MountContext, Node
 from journalfs_mount.nodes.snapshots import SnapshotDirectory

@@ -24,7 +24,7 @@ from hashlib import blake2b
 from typing import Final, Generic, Protocol, TypeVar
 
 from journalfs.ids import Inode, MessageId
-from journalfs_mount.names.names import parse_part_name
+from journalfs_mount.names.grammar import parse_part_name
 
 ROOT: Final = Inode(1)
 MESSAGE_BIT: Final = 1 << 62

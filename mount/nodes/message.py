@@ -11,7 +11,7 @@ from pyfuse3 import EntryAttributes, FileNameT, FUSEError, ReaddirToken, readdir
 from journalfs.api import Listing, Message, Permissions, QueuePath, View
 from journalfs.ids import Inode, MessageId
 from journalfs_mount.errnos import gone, no_such_name
-from journalfs_mount.names.names import MESSAGES_DIRECTORY, encode_name, parse_message_name
+from journalfs_mount.names.grammar import MESSAGES_DIRECTORY, encode_name, parse_message_name
 from journalfs_mount.nodes import base
 from journalfs_mount.nodes.inodes import message_inode, message_of
 from journalfs_mount.nodes.view import ViewDirectory

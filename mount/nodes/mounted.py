@@ -7,7 +7,7 @@ from functools import partial
 from typing import ClassVar
 
 from journalfs.api import VirtualDirectory, VirtualFile
-from journalfs_mount.names import names
+from journalfs_mount.names import grammar
 from journalfs_mount.nodes.base import Entry, Node
 from journalfs_mount.nodes.history import HistoryDirectory
 from journalfs_mount.nodes.removed import RemovedDirectory
@@ -22,16 +22,16 @@ class MountControl(ControlNode):
     def find(self, name: bytes) -> Node | None:
         context = self.context
         snapshots, history, removed = context.store.snapshots, context.store.history, context.removed
-        if name == names.SNAPSHOTS_DIRECTORY and snapshots is not None:
+        if name == grammar.SNAPSHOTS_DIRECTORY and snapshots is not None:
             return self.enter(name, partial(SnapshotsDirectory, context, self.inode, snapshots))
-        if name == names.HISTORY_DIRECTORY and history:
+        if name == grammar.HISTORY_DIRECTORY and history:
             return self.enter(name, partial(HistoryDirectory, context, self.inode, history))
-        if name == names.REMOVED_DIRECTORY and removed is not None:
+        if name == grammar.REMOVED_DIRECTORY and removed is not None:
             return self.enter(name, partial(RemovedDirectory, self.context, self.inode, removed))
         return super().find(name)
 
     def _node(self, name: bytes, found: VirtualDirectory | VirtualFile) -> Node:
-        if name != names.TRANSACTIONS_DIRECTORY or self.context.read_only:
+        if name != grammar.TRANSACTIONS_DIRECTORY or self.context.read_only:
             return super()._node(name, found)
         find = partial(self._child, name.decode())
         return self.enter(name, partial(TransactionsDirectory, self.context, self.inode, find))
@@ -39,9 +39,9 @@ class MountControl(ControlNode):
     def entries(self) -> Sequence[Entry]:
         store = self.context.store
         there = {
-            names.SNAPSHOTS_DIRECTORY: store.snapshots is not None,
-            names.HISTORY_DIRECTORY: bool(store.history),
-            names.REMOVED_DIRECTORY: self.context.removed is not None,
+            grammar.SNAPSHOTS_DIRECTORY: store.snapshots is not None,
+            grammar.HISTORY_DIRECTORY: bool(store.history),
+            grammar.REMOVED_DIRECTORY: self.context.removed is not None,
         }
         return [*super().entries(), *((name, partial(self.child, name)) for name in there if there[name])]
 

@@ -13,7 +13,7 @@ from pyfuse3 import EntryAttributes, FUSEError, SetattrFields
 from journalfs.api import Bytes, ByteSource, Part, View
 from journalfs.ids import MessageId
 from journalfs_mount.errnos import COMES_BACK, Refused, gone, refuse
-from journalfs_mount.names.names import ALL_NAME, TAIL_NAME
+from journalfs_mount.names.grammar import ALL_NAME, TAIL_NAME
 from journalfs_mount.nodes.base import Directory, MountContext, Node, OpenedFile, Selection, move_messages
 from journalfs_mount.nodes.view import ViewDirectory
 from journalfs_mount.nodes.written import NOT_EMPTIED, Target, WritingFile

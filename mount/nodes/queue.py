@@ -23,7 +23,7 @@ from journalfs.api import Origins, Part, Queue, QueuePath, View
 from journalfs.errors import NameRefused, SelectorError
 from journalfs.ids import MessageId
 from journalfs_mount.errnos import refuse
-from journalfs_mount.names import names
+from journalfs_mount.names import grammar
 from journalfs_mount.nodes import base
 from journalfs_mount.nodes.message import MessagesDirectory
 from journalfs_mount.nodes.part import AllFile, PartFile, TailFile, part_version
@@ -36,12 +36,12 @@ from journalfs_mount.nodes.view import ViewDirectory
 from journalfs_mount.nodes.virtual import VirtualFileNode
 from journalfs_mount.nodes.written import Target
 
-_STREAMS: dict[bytes, type[StreamFile]] = {names.FOLLOW_NAME: FollowFile, names.TAKE_NAME: TakeFile}
+_STREAMS: dict[bytes, type[StreamFile]] = {grammar.FOLLOW_NAME: FollowFile, grammar.TAKE_NAME: TakeFile}
 _STATES: dict[bytes, Callable[[Queue], View]] = {
-    names.SCHEDULED_DIRECTORY: lambda queue: queue.scheduled(),
-    names.DELIVERING_DIRECTORY: lambda queue: queue.delivering(),
-    names.FAILED_DIRECTORY: lambda queue: queue.failed(),
-    names.EXPIRED_DIRECTORY: lambda queue: queue.expired(),
+    grammar.SCHEDULED_DIRECTORY: lambda queue: queue.scheduled(),
+    grammar.DELIVERING_DIRECTORY: lambda queue: queue.delivering(),
+    grammar.FAILED_DIRECTORY: lambda queue: queue.failed(),
+    grammar.EXPIRED_DIRECTORY: lambda queue: queue.expired(),
 }
 _FIXED_NAMES: dict[type[base.Directory], frozenset[bytes]] = {}
 _SEPARATOR: Final = "::"
@@ -62,12 +62,12 @@ class ShownView(ViewDirectory):
             await super().move(target, name)
 
         def ids() -> Sequence[MessageId]:
-            return self.view().message_ids(names.ALL_NAME.decode())
+            return self.view().message_ids(grammar.ALL_NAME.decode())
 
         await base.move_messages(self.context, self.queue_path(), ids, target)
 
     def find(self, name: bytes) -> base.Node | None:
-        if (part := names.parse_part_name(name)) is not None:
+        if (part := grammar.parse_part_name(name)) is not None:
             tail = self._tail(name) if part.is_tail else None
             became = self.became(name) if tail is None else None
             return tail if became is None else self._part(became)
@@ -89,13 +89,13 @@ class ShownView(ViewDirectory):
     def named_children(self) -> Mapping[bytes, Callable[[], base.Node]]:
         """Fixed names: the tail, and what is reached by name but never listed."""
         return {
-            names.TAIL_NAME: partial(TailFile, self.context, self),
-            names.ALL_NAME: partial(AllFile, self.context, self),
-            names.MESSAGES_DIRECTORY: partial(MessagesDirectory, self.context, self),
-            names.WHERE_DIRECTORY: partial(WhereDirectory, self.context, self),
-            names.BY_ORIGIN_DIRECTORY: partial(ByOriginDirectory, self.context, self),
-            names.BY_REASON_DIRECTORY: partial(ByReasonDirectory, self.context, self),
-            names.REDRIVE_DIRECTORY: partial(RedriveDirectory, self.context, self),
+            grammar.TAIL_NAME: partial(TailFile, self.context, self),
+            grammar.ALL_NAME: partial(AllFile, self.context, self),
+            grammar.MESSAGES_DIRECTORY: partial(MessagesDirectory, self.context, self),
+            grammar.WHERE_DIRECTORY: partial(WhereDirectory, self.context, self),
+            grammar.BY_ORIGIN_DIRECTORY: partial(ByOriginDirectory, self.context, self),
+            grammar.BY_REASON_DIRECTORY: partial(ByReasonDirectory, self.context, self),
+            grammar.REDRIVE_DIRECTORY: partial(RedriveDirectory, self.context, self),
         }
 
     def entries(self) -> Sequence[base.Entry]:
@@ -144,7 +144,7 @@ class QueueDirectory(Place, ShownView):
         return self.context.read_only or not (self.context.written or self.staged_names())
 
     def place_name(self) -> PlaceName:
-        return names.encode_name(self.address_name), names.encode_name(self.queue_name)
+        return grammar.encode_name(self.address_name), grammar.encode_name(self.queue_name)
 
     def target(self) -> Target:
         return Target(self.address_name, self.queue_name)
@@ -156,15 +156,15 @@ class QueueDirectory(Place, ShownView):
         return self.queue_path()
 
     def find(self, name: bytes) -> base.Node | None:
-        return None if names.is_tail_name(name) and self._lacks_tail() else super().find(name)
+        return None if grammar.is_tail_name(name) and self._lacks_tail() else super().find(name)
 
     def entries(self) -> Sequence[base.Entry]:
         entries = super().entries()
-        return [one for one in entries if not names.is_tail_name(one[0])] if self._lacks_tail() else entries
+        return [one for one in entries if not grammar.is_tail_name(one[0])] if self._lacks_tail() else entries
 
     async def create(self, name: bytes, flags: int, mode: int) -> tuple[base.Node, base.OpenedFile]:
         created = await super().create(name, flags, mode)
-        if names.is_tail_name(name):
+        if grammar.is_tail_name(name):
             self._has_tail()
         return created
 
@@ -213,8 +213,8 @@ class QueueDirectory(Place, ShownView):
         return {
             **super().named_children(),
             **{name: partial(StateDirectory, self.context, self, state) for name, state in _STATES.items()},
-            names.STATUS_NAME: partial(VirtualFileNode, self.context, self._status, self.address_name),
-            names.SETTINGS_NAME: partial(
+            grammar.STATUS_NAME: partial(VirtualFileNode, self.context, self._status, self.address_name),
+            grammar.SETTINGS_NAME: partial(
                 SettingsFile, self.context, self._settings, self.address_name, self.queue_name
             ),
         }
@@ -362,7 +362,7 @@ class ByOriginDirectory(OriginsDirectory):
 
     def __init__(self, context: base.MountContext, of: ViewDirectory) -> None:
         super().__init__(context, of)
-        self._long = names.NameTable()
+        self._long = grammar.NameTable()
 
     def entries(self) -> Sequence[base.Entry]:
         places = self._origins().places()
@@ -377,7 +377,7 @@ class ByOriginDirectory(OriginsDirectory):
 
     def find(self, name: bytes) -> base.Node | None:
         """Any origin is found, also one that nothing comes from; of long names those that were listed."""
-        spelled = name.replace(names.encode_name(_SEPARATOR), _SEPARATOR.encode())
+        spelled = name.replace(grammar.encode_name(_SEPARATOR), _SEPARATOR.encode())
         address, separator, queue = spelled.partition(_SEPARATOR.encode())
         try:
             place = self._long.decode(address), self._long.decode(queue)

@@ -15,7 +15,7 @@ from pyfuse3 import EntryAttributes
 from journalfs.api import OWNER_ALONE, Removed
 from journalfs.errors import JournalfsError
 from journalfs_mount.errnos import Refused
-from journalfs_mount.names.names import CONTROL_DIRECTORY, STATUS_NAME, UNDO_NAME
+from journalfs_mount.names.grammar import CONTROL_DIRECTORY, STATUS_NAME, UNDO_NAME
 from journalfs_mount.nodes.asking import AnsweringFile
 from journalfs_mount.nodes.base import Directory, MountContext, Node, OpenedFile
 from journalfs_mount.nodes.report import RenderedFile, json_text

@@ -9,7 +9,7 @@ from functools import partial
 from typing import ClassVar
 
 from journalfs.api import OWNER_ALONE, Address, Permissions
-from journalfs_mount.names.names import CONTROL_DIRECTORY, encode_name
+from journalfs_mount.names.grammar import CONTROL_DIRECTORY, encode_name
 from journalfs_mount.names.naming import find_named, new_name
 from journalfs_mount.nodes.address import AddressDirectory
 from journalfs_mount.nodes.base import Entry, MadeEntries, MountContext, Node

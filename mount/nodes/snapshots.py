@@ -16,7 +16,7 @@ from pyfuse3 import EntryAttributes
 from journalfs.api import Snapshot, Snapshots
 from journalfs.errors import JournalfsError
 from journalfs_mount.errnos import Refused, gone
-from journalfs_mount.names.names import STATUS_NAME, encode_name
+from journalfs_mount.names.grammar import STATUS_NAME, encode_name
 from journalfs_mount.names.naming import find_named, new_name
 from journalfs_mount.nodes.base import Directory, Entry, MountContext, Node
 from journalfs_mount.nodes.believed import SELDOM_S

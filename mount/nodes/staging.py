@@ -23,7 +23,7 @@ import trio
 
 from journalfs import door
 from journalfs_mount.limits import STAGED_AGE_MAX_S
-from journalfs_mount.names.written_names import is_backup
+from journalfs_mount.names.fates import is_backup
 from journalfs_mount.process.reader import Reader
 from journalfs_mount.process.staged_room import ENTRY_BYTES
 

@@ -23,7 +23,7 @@ from journalfs.api import Draft, HeldInDraft, Message, QueuePath, Send, View, Vi
 from journalfs.errors import BadEnvelope, NoSuchName, WrongCall
 from journalfs.ids import MessageId
 from journalfs_mount.errnos import Refused, gone, no_such_name, refuse
-from journalfs_mount.names.names import (
+from journalfs_mount.names.grammar import (
     COMMITTED_DIRECTORY,
     PREPARED_DIRECTORY,
     ROLLED_BACK_DIRECTORY,

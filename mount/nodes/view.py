@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from journalfs.api import Part, Queue, QueuePath, View
-from journalfs_mount.names.names import format_part_name, parse_part_name
+from journalfs_mount.names.grammar import format_part_name, parse_part_name
 from journalfs_mount.nodes.base import Directory, MountContext, Selection
 
 

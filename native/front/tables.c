@@ -127,7 +127,7 @@ void *front_place_for(const named_table *table, uint64_t parent, uint32_t uid, c
 
 static name_row *name_of(uint64_t parent, const char *name) { return front_named(&all_names, parent, 0, name); }
 
-/* A name that is no view, nothing staged and no part: `mount/names/names.py`. */
+/* A name that is no view, nothing staged and no part: `mount/names/grammar.py`. */
 static int is_plain(const char *name) { return name[0] != '.' && name[0] != '_' && strncmp(name, "part-", 5) != 0; }
 
 void front_keep_answer(const asked *of, int32_t error, const uint8_t *content, size_t bytes, int how) {

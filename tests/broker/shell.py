@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from journalfs_mount.names.names import encode_name
+from journalfs_mount.names.grammar import encode_name
 from tests.mounting import COMMAND_S_MAX, MountedStore, QueueOnDisk, journalfs, mounted_for_writing
 
 QueuePath = tuple[str, str]

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from journalfs.errors import NameRefused
-from journalfs_mount.names import names
+from journalfs_mount.names import grammar
 
 # Text with lone surrogates: queue names come from UTF-16 that nobody checked.
 ANY_NAME = st.text(st.characters(exclude_categories=()), max_size=120)
@@ -26,10 +26,10 @@ NAME = ANY_NAME | AWKWARD_NAME | st.builds(lambda a, b: a + b, AWKWARD_NAME, ANY
 @example("%" * 255)
 @example("🜁" * 90)
 def test_name_leads_back(name: str) -> None:
-    encoded = names.encode_name(name)
-    assert names.NameTable([name]).decode(encoded) == name
-    if not names.is_short_form(encoded):
-        assert names.decode_name(encoded) == name
+    encoded = grammar.encode_name(name)
+    assert grammar.NameTable([name]).decode(encoded) == name
+    if not grammar.is_short_form(encoded):
+        assert grammar.decode_name(encoded) == name
 
 
 @given(NAME)
@@ -38,10 +38,10 @@ def test_name_leads_back(name: str) -> None:
 @example("a" + "é" * 200)
 @example("aa" + "%" * 200)
 def test_file_name_is_legal_everywhere(name: str) -> None:
-    encoded = names.encode_name(name)
+    encoded = grammar.encode_name(name)
     assert 1 <= len(encoded) <= 255
     assert not re.search(rb"[\0-\x1f/=:]", encoded)
-    assert not names.is_reserved(encoded)
+    assert not grammar.is_reserved(encoded)
     encoded.decode("utf-8")  # cut neither within a character ...
     assert not re.search(rb"%(?![0-9A-F]{2})", encoded) or encoded == b"%"  # ... nor within an escape
 
@@ -52,7 +52,7 @@ def test_file_name_is_legal_everywhere(name: str) -> None:
 @example("\ud83d\ude00", "😀")
 @example("x" * 300 + "1", "x" * 300 + "2")
 def test_no_two_names_share_a_file_name(one: str, other: str) -> None:
-    assert (names.encode_name(one) == names.encode_name(other)) == (one == other)
+    assert (grammar.encode_name(one) == grammar.encode_name(other)) == (one == other)
 
 
 @given(st.binary(min_size=1, max_size=40) | st.builds(lambda b: b"%" + b, st.binary(max_size=4)))
@@ -63,10 +63,10 @@ def test_no_two_names_share_a_file_name(one: str, other: str) -> None:
 @example(b".a")
 def test_only_the_one_spelling_is_taken(file_name: bytes) -> None:
     try:
-        name = names.decode_name(file_name)
+        name = grammar.decode_name(file_name)
     except NameRefused:
         return
-    assert names.encode_name(name) == file_name.replace(b"=", b"%3D").replace(b":", b"%3A")
+    assert grammar.encode_name(name) == file_name.replace(b"=", b"%3D").replace(b":", b"%3A")
 
 
 @given(NAME)
@@ -76,9 +76,9 @@ def test_only_the_one_spelling_is_taken(file_name: bytes) -> None:
 @example("=" * 86)
 def test_equals_signs_and_colons_are_found_as_they_are(name: str) -> None:
     """However long they make the name: what is looked up is not longer than a file name may be."""
-    literal = names.escape_name(name).replace(b"%3D", b"=").replace(b"%3A", b":")
-    if len(literal) <= 255 and not names.is_short_form(literal):
-        assert names.decode_name(literal) == name
+    literal = grammar.escape_name(name).replace(b"%3D", b"=").replace(b"%3A", b":")
+    if len(literal) <= 255 and not grammar.is_short_form(literal):
+        assert grammar.decode_name(literal) == name
 
 
 @pytest.mark.parametrize(
@@ -102,15 +102,15 @@ def test_equals_signs_and_colons_are_found_as_they_are(name: str) -> None:
     ],
 )
 def test_spelling(name: str, expected: bytes) -> None:
-    assert names.encode_name(name) == expected
+    assert grammar.encode_name(name) == expected
 
 
 def test_short_form_is_stable_and_needs_the_name_to_exist() -> None:
     long = "long-" + "n" * 300
-    encoded = names.encode_name(long)
+    encoded = grammar.encode_name(long)
     assert encoded == b"long-" + b"n" * 233 + b"~6a583b509342dc74"
-    assert names.is_short_form(encoded)
-    table = names.NameTable(["orders", long])
+    assert grammar.is_short_form(encoded)
+    table = grammar.NameTable(["orders", long])
     assert table.decode(encoded) == long
     assert table.decode(b"orders") == "orders"
     table.discard(long)
@@ -118,37 +118,40 @@ def test_short_form_is_stable_and_needs_the_name_to_exist() -> None:
         table.decode(encoded)
 
 
-@given(st.integers(0, 2**63 - 1), st.sampled_from(names.MESSAGE_SUFFIXES))
+@given(st.integers(0, 2**63 - 1), st.sampled_from(grammar.MESSAGE_SUFFIXES))
 def test_message_name_leads_back(message_id: int, suffix: str) -> None:
-    assert names.parse_message_name(f"{message_id}.{suffix}".encode()) == (message_id, suffix)
+    assert grammar.parse_message_name(f"{message_id}.{suffix}".encode()) == (message_id, suffix)
 
 
 @pytest.mark.parametrize(
     "name", [b"04411.txt", b"4411.TXT", b"4411", b"-1.txt", b"4411.doc", b"4411.txt\n", b".txt"]
 )
 def test_other_names_are_no_messages(name: bytes) -> None:
-    assert names.parse_message_name(name) is None
+    assert grammar.parse_message_name(name) is None
 
 
 @given(
     st.builds(
-        names.PartName,
+        grammar.PartName,
         st.integers(0, 10**10 - 1),
         st.integers(0, 2**63 - 1),
         st.integers(0, 2**63 - 1),
         st.booleans(),
     )
 )
-def test_part_name_leads_back(part: names.PartName) -> None:
-    encoded = names.format_part_name(part)
-    assert names.parse_part_name(encoded) == part
-    assert names.is_tail_name(encoded) == part.is_tail
+def test_part_name_leads_back(part: grammar.PartName) -> None:
+    encoded = grammar.format_part_name(part)
+    assert grammar.parse_part_name(encoded) == part
+    assert grammar.is_tail_name(encoded) == part.is_tail
 
 
 def test_part_name_spelling() -> None:
-    assert names.format_part_name(names.PartName(1, 23, 7)) == b"part-0001-23-0000000007.jsonl"
-    assert names.format_part_name(names.PartName(1, 23, 7, is_tail=True)) == b"_tail-0001-23-0000000007.jsonl"
-    assert names.is_tail_name(b"_tail.jsonl")
+    assert grammar.format_part_name(grammar.PartName(1, 23, 7)) == b"part-0001-23-0000000007.jsonl"
+    assert (
+        grammar.format_part_name(grammar.PartName(1, 23, 7, is_tail=True))
+        == b"_tail-0001-23-0000000007.jsonl"
+    )
+    assert grammar.is_tail_name(b"_tail.jsonl")
     for other in (
         b"part-1-23-7.jsonl",
         b"part-0001-0000000007.jsonl",
@@ -157,13 +160,13 @@ def test_part_name_spelling() -> None:
         b"part-0001-23-0000000007.json",
         b"_tail.jsonl",
     ):
-        assert names.parse_part_name(other) is None
+        assert grammar.parse_part_name(other) is None
 
 
 @given(st.integers(0, 10**10 - 1), st.lists(st.integers(0, 10**10 - 1), min_size=2, unique=True))
 def test_part_names_sort_as_their_numbers(generation: int, numbers: list[int]) -> None:
     by_name = sorted(
-        numbers, key=lambda number: names.format_part_name(names.PartName(generation, 23, number))
+        numbers, key=lambda number: grammar.format_part_name(grammar.PartName(generation, 23, number))
     )
     assert by_name == sorted(numbers)
 
@@ -181,9 +184,9 @@ def test_part_names_sort_as_their_numbers(generation: int, numbers: list[int]) -
 def test_a_wrong_spelling_is_told_the_right_ones(file_name: bytes, spellings: list[bytes]) -> None:
     """Each can be given, and the hexadecimal digits of escapes are capitals."""
     with pytest.raises(NameRefused) as refused:
-        names.decode_name(file_name)
+        grammar.decode_name(file_name)
     told = str(refused.value)
     assert told.startswith(f"file name {file_name.decode()!r}: ")
     assert re.findall(r"'(.*?)'", told.partition(": ")[2]) == [one.decode() for one in spellings]
     for one in spellings:
-        assert names.encode_name(names.decode_name(one)) == one
+        assert grammar.encode_name(grammar.decode_name(one)) == one

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from journalfs_mount.names.names import encode_name
+from journalfs_mount.names.grammar import encode_name
 from tests.mount.conftest import MountFake
 from tests.mount.serve_fake import LONG_NAME
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from journalfs.errors import WrongCall
 from journalfs.ids import Inode, MessageId
-from journalfs_mount.names.names import PartName, format_part_name
+from journalfs_mount.names.grammar import PartName, format_part_name
 from journalfs_mount.nodes.inodes import MESSAGE_BIT, NodeTable, message_inode, message_of, node_key
 from journalfs_mount.options import MountOptions, described, described_words, parse_options
 from tests.mounting import journalfs

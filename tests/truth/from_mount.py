@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from journalfs_mount.names.names import decode_name, is_short_form
+from journalfs_mount.names.grammar import decode_name, is_short_form
 from tests.mounting import parts_and_tail
 from tests.truth.account import address_account, prepared_account, queue_account
 from tests.truth.bodies import check_file

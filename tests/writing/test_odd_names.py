@@ -9,7 +9,7 @@ import pytest
 
 from journalfs.spark.changing import directory_of
 from journalfs.spark.place import place_of
-from journalfs_mount.names.names import encode_name
+from journalfs_mount.names.grammar import encode_name
 from tests.mounting import MountedStore, QueueOnDisk
 
 NAME = "half of \ud83d"

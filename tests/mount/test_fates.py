@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from journalfs_mount.names.written_names import Fate, fate_of, is_temporary
+from journalfs_mount.names.fates import Fate, fate_of, is_temporary
 
 
 @pytest.mark.parametrize(

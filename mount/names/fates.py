@@ -8,7 +8,7 @@ import stat
 from enum import Enum
 from typing import Final
 
-from journalfs_mount.names.names import VIEW_NAMES, is_reserved
+from journalfs_mount.names.grammar import VIEW_NAMES, is_reserved
 
 _JOB_DONE: Final = b"_SUCCESS"
 _CHECKSUMS: Final = re.compile(rb"\..+\.crc", re.DOTALL)
