@@ -48,11 +48,11 @@ from journalfs_mount.kernel.remembered import Remembered
 from journalfs_mount.kernel.xattrs import attribute_name, listed_names
 from journalfs_mount.limits import HANDLES_MAX, NAME_BYTES_MAX
 from journalfs_mount.nodes import base
+from journalfs_mount.nodes.destination import DestinationDirectory
 from journalfs_mount.nodes.inodes import NodeTable
 from journalfs_mount.nodes.message import MessageFile
 from journalfs_mount.nodes.mounted import RootDirectory
 from journalfs_mount.nodes.part import PartFile
-from journalfs_mount.nodes.place import Place
 from journalfs_mount.nodes.queue import QueueDirectory
 from journalfs_mount.nodes.stream import Stream, StreamFile
 from journalfs_mount.nodes.written import WritingFile, WrittenFile
@@ -143,7 +143,7 @@ class Operations(pyfuse3.Operations):
     def adopt(self, made: MadeFile, row: object) -> None:
         """The front made a file, which is open."""
         parent, writes = self._context.nodes.node(made.parent), self._writes
-        assert isinstance(parent, Place)
+        assert isinstance(parent, DestinationDirectory)
         assert writes is not None
         opened = parent.made(made)
         opened.opened_by(made.thread)

@@ -13,17 +13,17 @@ from journalfs_mount.names.fates import Fate, fate_of
 from journalfs_mount.names.grammar import SETTINGS_NAME, STATUS_NAME, decode_name, encode_name
 from journalfs_mount.names.naming import find_named, new_name
 from journalfs_mount.nodes.base import Directory, EmptyDirectory, Entry, MadeEntries, MountContext, Node
-from journalfs_mount.nodes.place import Place
+from journalfs_mount.nodes.destination import DestinationDirectory
 from journalfs_mount.nodes.queue import QueueDirectory
 from journalfs_mount.nodes.report import RenderedFile, json_text
 from journalfs_mount.nodes.settings import SettingsFile
 from journalfs_mount.nodes.staged import Staged
 from journalfs_mount.nodes.staging import PlaceName
 from journalfs_mount.nodes.virtual import VirtualFileNode
-from journalfs_mount.nodes.written import Target
+from journalfs_mount.nodes.written import Destination
 
 
-class AddressDirectory(Place):
+class AddressDirectory(DestinationDirectory):
     """An address of the store."""
 
     __slots__ = ("address_name",)
@@ -54,8 +54,8 @@ class AddressDirectory(Place):
     def place_name(self) -> PlaceName:
         return (encode_name(self.address_name),)
 
-    def target(self) -> Target:
-        return Target(self.address_name, None)
+    def destination(self) -> Destination:
+        return Destination(self.address_name, None)
 
     async def set_extended(self, name: str, value: bytes) -> None:
         await self.context.setting().set_attribute(self.address_name, None, name, value)
@@ -97,7 +97,7 @@ class AddressDirectory(Place):
     async def _make_shown(self, name: bytes) -> Node:
         queue_name = new_name(name)
         await self.context.changing().create_queue(self.address_name, queue_name)
-        self.note_maker(Target(self.address_name, queue_name))
+        self.note_maker(Destination(self.address_name, queue_name))
         made = self.address().queue(queue_name)
         if made is not None:
             self.context.without_tail[self.address_name, queue_name] = made.content_version

@@ -16,7 +16,7 @@ from journalfs_mount.errnos import COMES_BACK, Refused, gone, refuse
 from journalfs_mount.names.grammar import ALL_NAME, TAIL_NAME
 from journalfs_mount.nodes.base import Directory, MountContext, Node, OpenedFile, Selection, move_messages
 from journalfs_mount.nodes.view import ViewDirectory
-from journalfs_mount.nodes.written import NOT_EMPTIED, Target, WritingFile
+from journalfs_mount.nodes.written import NOT_EMPTIED, Destination, WritingFile
 
 # An open tail: it keeps what it had, and whoever reads on at its end gets what came since.
 #
@@ -215,7 +215,7 @@ class TailFile(LinesFile):
         if not self._directory.keeps_parts:
             return super().open_to_write(flags)
         address_name, queue_name = self._directory.queue_path()
-        opened = Target(address_name, queue_name).publish(self, self._name, flags)
+        opened = Destination(address_name, queue_name).publish(self, self._name, flags)
         # Whether more than that is wanted shows when something is written: `cp` empties what it writes to.
         opened.empties = bool(flags & os.O_TRUNC and self._now().size_bytes)
         return opened

@@ -25,16 +25,16 @@ from journalfs.ids import MessageId
 from journalfs_mount.errnos import refuse
 from journalfs_mount.names import grammar
 from journalfs_mount.nodes import base
+from journalfs_mount.nodes.destination import DestinationDirectory
 from journalfs_mount.nodes.message import MessagesDirectory
 from journalfs_mount.nodes.part import AllFile, PartFile, TailFile, part_version
-from journalfs_mount.nodes.place import Place
 from journalfs_mount.nodes.report import RenderedFile, json_text
 from journalfs_mount.nodes.settings import SettingsFile
 from journalfs_mount.nodes.staging import PlaceName
 from journalfs_mount.nodes.stream import FollowFile, StreamFile, TakeFile
 from journalfs_mount.nodes.view import ViewDirectory
 from journalfs_mount.nodes.virtual import VirtualFileNode
-from journalfs_mount.nodes.written import Target
+from journalfs_mount.nodes.written import Destination
 
 _STREAMS: dict[bytes, type[StreamFile]] = {grammar.FOLLOW_NAME: FollowFile, grammar.TAKE_NAME: TakeFile}
 _STATES: dict[bytes, Callable[[Queue], View]] = {
@@ -122,7 +122,7 @@ class ShownView(ViewDirectory):
         return self.enter(part.name.encode(), make, part_version(part))
 
 
-class QueueDirectory(Place, ShownView):
+class QueueDirectory(DestinationDirectory, ShownView):
     """A queue."""
 
     __slots__ = ("queue_name",)
@@ -146,8 +146,8 @@ class QueueDirectory(Place, ShownView):
     def place_name(self) -> PlaceName:
         return grammar.encode_name(self.address_name), grammar.encode_name(self.queue_name)
 
-    def target(self) -> Target:
-        return Target(self.address_name, self.queue_name)
+    def destination(self) -> Destination:
+        return Destination(self.address_name, self.queue_name)
 
     def queue_path(self) -> QueuePath:
         return self.address_name, self.queue_name

@@ -13,12 +13,12 @@ from journalfs_mount.names.grammar import CONTROL_DIRECTORY, encode_name
 from journalfs_mount.names.naming import find_named, new_name
 from journalfs_mount.nodes.address import AddressDirectory
 from journalfs_mount.nodes.base import Entry, MadeEntries, MountContext, Node
+from journalfs_mount.nodes.destination import DestinationDirectory
 from journalfs_mount.nodes.inodes import ROOT
-from journalfs_mount.nodes.place import Place
 from journalfs_mount.nodes.report import ControlDirectory
 from journalfs_mount.nodes.staging import PlaceName
 from journalfs_mount.nodes.virtual import VirtualDirectoryNode
-from journalfs_mount.nodes.written import Target
+from journalfs_mount.nodes.written import Destination
 
 
 class ControlNode(VirtualDirectoryNode):
@@ -31,7 +31,7 @@ class ControlNode(VirtualDirectoryNode):
         return OWNER_ALONE if self.context.kept_permissions else None
 
 
-class StoreDirectory(Place):
+class StoreDirectory(DestinationDirectory):
     """The root of a store: the mount's, a snapshot's, or of what was removed."""
 
     control_type: ClassVar[type[ControlNode]] = ControlNode
@@ -54,7 +54,7 @@ class StoreDirectory(Place):
     async def _make_shown(self, name: bytes) -> Node:
         address_name = new_name(name)
         await self.context.changing().create_address(address_name)
-        self.note_maker(Target(address_name, None))
+        self.note_maker(Destination(address_name, None))
         return self.child(name)
 
     def find(self, name: bytes) -> Node | None:

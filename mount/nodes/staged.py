@@ -164,7 +164,7 @@ class StagedFolder:
         return node
 
 
-class Publishing(Directory):
+class ReceivingDirectory(Directory):
     """A directory in which what is staged gets a name, and by that may be published."""
 
     @abstractmethod
@@ -294,7 +294,7 @@ class Staged(Node):
         return files_below(self.real_path())
 
     async def move(self, target: Directory, name: bytes) -> None:
-        if not isinstance(target, Publishing):
+        if not isinstance(target, ReceivingDirectory):
             raise Refused(errno.EPERM, "messages are published in an address or a queue")
         await target.receive(self, name)
 
@@ -371,7 +371,7 @@ class StagedFile(Staged):
             require_unpublished(self.context, path)
 
 
-class StagedDirectory(Publishing, Staged):
+class StagedDirectory(ReceivingDirectory, Staged):
     """A staged directory. What is in it is staged, whatever its name."""
 
     def __init__(self, context: MountContext, folder: StagedFolder, name: bytes) -> None:

@@ -34,7 +34,7 @@ from journalfs_mount.names.grammar import (
 from journalfs_mount.names.naming import find_named, new_name
 from journalfs_mount.nodes.base import Directory, Entry, MountContext, Node, OpenedFile
 from journalfs_mount.nodes.report import RenderedFile, json_lines, json_text
-from journalfs_mount.nodes.staged import Publishing, Staged, StagedDirectory, StagedFolder
+from journalfs_mount.nodes.staged import ReceivingDirectory, Staged, StagedDirectory, StagedFolder
 from journalfs_mount.nodes.virtual import Found, VirtualDirectoryNode, VirtualFileNode
 from journalfs_mount.process.interruptions import RenamersPatience
 from journalfs_mount.process.staged_room import ENTRY_BYTES
@@ -312,7 +312,7 @@ class DraftDirectory(Directory):
             raise gone()
 
 
-class DraftPlace(Publishing):
+class DraftPlace(ReceivingDirectory):
     """An address or a queue within a transaction: what is written here waits for its end."""
 
     def __init__(

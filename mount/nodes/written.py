@@ -28,7 +28,7 @@ ATTRIBUTES_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Destination:
     """Where messages are published."""
 
     address_name: str
@@ -474,24 +474,28 @@ class WrittenFile(Node):
         )
 
 
-def written_file(directory: Directory, target: Target, name: bytes, *, dropped: bool) -> WrittenFile:
+def written_file(
+    directory: Directory, destination: Destination, name: bytes, *, dropped: bool
+) -> WrittenFile:
     """A new node for a name that is written in `directory`."""
-    node = directory.enter(name, partial(_written, directory, target, name, dropped), _version(directory))
+    node = directory.enter(
+        name, partial(_written, directory, destination, name, dropped), _version(directory)
+    )
     assert isinstance(node, WrittenFile)
     return node
 
 
-def made_file(directory: Directory, target: Target, made: MadeFile) -> WritingFile:
+def made_file(directory: Directory, destination: Destination, made: MadeFile) -> WritingFile:
     """The same of what the front made and opened."""
-    node = _written(directory, target, made.name, dropped=False)
+    node = _written(directory, destination, made.name, dropped=False)
     key = node_key(directory.inode, made.name, _version(directory))
     directory.context.nodes.adopt(node, made.inode, key, made.lookups)
     return node.open_to_write(made.flags)
 
 
-def _written(directory: Directory, target: Target, name: bytes, dropped: bool) -> WrittenFile:
-    key = target.address_name, target.queue_name, name
-    open_it = target.drop if dropped else target.publish
+def _written(directory: Directory, destination: Destination, name: bytes, dropped: bool) -> WrittenFile:
+    key = destination.address_name, destination.queue_name, name
+    open_it = destination.drop if dropped else destination.publish
     return WrittenFile(directory.context, key, lambda node, flags: open_it(node, name, flags))
 
 

@@ -18,9 +18,9 @@ from journalfs_mount.names.fates import Fate, fate_of, is_backup, is_temporary, 
 from journalfs_mount.names.grammar import SETTINGS_NAME, TAIL_NAME, is_reserved, is_tail_name
 from journalfs_mount.names.written import FOR_GOOD
 from journalfs_mount.nodes.base import WAS_REMOVED, Directory, Node, OpenedFile
-from journalfs_mount.nodes.staged import Publishing, Staged, StagedFolder
+from journalfs_mount.nodes.staged import ReceivingDirectory, Staged, StagedFolder
 from journalfs_mount.nodes.staging import JOB_DIRECTORY, PlaceName, is_left, note_maker
-from journalfs_mount.nodes.written import Target, WritingFile, WrittenFile, made_file, written_file
+from journalfs_mount.nodes.written import Destination, WritingFile, WrittenFile, made_file, written_file
 from journalfs_mount.process.interruptions import CALLING, RenamersPatience
 from journalfs_mount.process.shares import MAKER
 from journalfs_mount.process.staged_room import ENTRY_BYTES
@@ -51,7 +51,7 @@ _KEEP_NAMES = (
 )
 
 
-class Place(Publishing):
+class DestinationDirectory(ReceivingDirectory):
     """What is written under a plain name is published, what is written under another is staged beside it."""
 
     __slots__ = ()
@@ -60,20 +60,24 @@ class Place(Publishing):
     def place_name(self) -> PlaceName:
         """By which what is staged here is kept."""
 
-    def target(self) -> Target | None:
+    def destination(self) -> Destination | None:
         """Where what is written here is published."""
         return None
 
     def permissions(self) -> Permissions | None:
-        target = self.target()
-        return None if target is None else self.context.permissions(target.address_name, target.queue_name)
+        destination = self.destination()
+        return (
+            None
+            if destination is None
+            else self.context.permissions(destination.address_name, destination.queue_name)
+        )
 
     def change_attributes(
         self, wanted: EntryAttributes, fields: SetattrFields, opened: OpenedFile | None
     ) -> None:
         """What is said of an address or queue is kept. Times have no effect."""
-        target, now = self.target(), self.permissions() or self.context.present.usual
-        if target is None:
+        destination, now = self.destination(), self.permissions() or self.context.present.usual
+        if destination is None:
             return
         given = Permissions(
             wanted.st_mode & KEPT_BITS if fields.update_mode else now.mode,
@@ -81,13 +85,13 @@ class Place(Publishing):
             wanted.st_gid if fields.update_gid else now.gid,
         )
         if given != now:
-            self.context.kept_permissions.give(target.address_name, target.queue_name, given)
+            self.context.kept_permissions.give(destination.address_name, destination.queue_name, given)
 
-    def note_maker(self, target: Target) -> None:
+    def note_maker(self, destination: Destination) -> None:
         """An address or queue was made: it is its maker's, if that is neither root nor who has the mount.
         What is said of an earlier one of its name counts no more, unless it is made again as it was.
         """
-        context, address_name, queue_name = self.context, target.address_name, target.queue_name
+        context, address_name, queue_name = self.context, destination.address_name, destination.queue_name
         if context.changing().was_deleted(address_name, queue_name):
             return
         uid = context.present.made_by(0, MAKER.get()).uid
@@ -114,9 +118,9 @@ class Place(Publishing):
         if fate is Fate.STAGED or (fate is Fate.PUBLISHED and is_temporary(flags, mode)):
             await self.context.staged_room.take(ENTRY_BYTES)
             return self._staged().create(name, flags, mode)
-        target = self._required_target()
-        self.context.refused_names.require_free((target.address_name, target.queue_name, name))
-        node = written_file(self, target, name, dropped=fate is Fate.DROPPED)
+        destination = self._required_destination()
+        self.context.refused_names.require_free((destination.address_name, destination.queue_name, name))
+        node = written_file(self, destination, name, dropped=fate is Fate.DROPPED)
         try:
             return node, node.open_to_write(flags)
         except BaseException:
@@ -125,7 +129,7 @@ class Place(Publishing):
 
     def made(self, made: MadeFile) -> WritingFile:
         """What the front made here, as it was made before by `create`."""
-        return made_file(self, self._required_target(), made)
+        return made_file(self, self._required_destination(), made)
 
     async def make_directory(self, name: bytes, mode: int) -> Node:
         fate = fate_of(name)
@@ -178,18 +182,18 @@ class Place(Publishing):
 
     async def publish(self, staged: Staged, name: bytes) -> None:
         """What is staged becomes messages in here; `name` says what one is, where it is a file."""
-        target, context = self._required_target(), self.context
+        destination, context = self._required_destination(), self.context
         with staged.being_published():
             files = staged.files(name)
             if files:
                 patience = RenamersPatience(context.interruptions)
                 try:
                     await context.changing().publish_files(
-                        target.address_name, target.queue_name, files, patience
+                        destination.address_name, destination.queue_name, files, patience
                     )
                 except JournalfsError as error:
                     if error.errno in FOR_GOOD and staged.is_within():
-                        key = target.address_name, target.queue_name, name
+                        key = destination.address_name, destination.queue_name, name
                         context.refused_names.add(key, staged.real_path(), staged.number, error.errno)
                     raise
             staged.end_writing()
@@ -198,26 +202,26 @@ class Place(Publishing):
                 self.context.changing().set_aside(staged.path(), left_out)
             staged.discard_published()
 
-    def _required_target(self) -> Target:
-        target = self.target()
-        if target is None:
+    def _required_destination(self) -> Destination:
+        destination = self.destination()
+        if destination is None:
             raise Refused(errno.EPERM, "messages are written into the directory of an address or a queue")
-        return target
+        return destination
 
     def given(self, name: bytes) -> Node:
         """It can be written to at once, as any other name can."""
-        target = self.target()
-        if target is None:
+        destination = self.destination()
+        if destination is None:
             return super().given(name)
-        return written_file(self, target, name, dropped=fate_of(name) is Fate.DROPPED)
+        return written_file(self, destination, name, dropped=fate_of(name) is Fate.DROPPED)
 
     def _being_written(self, name: bytes) -> WrittenFile | None:
-        target = self.target()
-        if target is None:
+        destination = self.destination()
+        if destination is None:
             return None
-        if self.context.written.find((target.address_name, target.queue_name, name)) is None:
+        if self.context.written.find((destination.address_name, destination.queue_name, name)) is None:
             return None
-        return written_file(self, target, name, dropped=fate_of(name) is Fate.DROPPED)
+        return written_file(self, destination, name, dropped=fate_of(name) is Fate.DROPPED)
 
     def _staged(self) -> StagedFolder:
         return StagedFolder(self.context, self._staging_path, self.inode)
