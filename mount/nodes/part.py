@@ -105,7 +105,7 @@ def part_version(part: Part) -> bytes:
     return b"%x.%x.%x" % (part.size_bytes, part.mtime_ns, part.edition)
 
 
-class LinesFile(Node):
+class EnvelopesFile(Node):
     """What all of these files have in common: whatever happens to one happens to the messages in it."""
 
     __slots__ = ("_directory",)
@@ -153,7 +153,7 @@ class LinesFile(Node):
         """The name by which the store knows the file."""
 
 
-class PartFile(LinesFile):
+class PartFile(EnvelopesFile):
     """One content of one part.
 
     When a part loses messages its name leads to a new number, as if a file had been renamed over it. The
@@ -197,7 +197,7 @@ class PartFile(LinesFile):
         raise Refused(errno.EPERM, _PART_IS_THERE)
 
 
-class TailFile(LinesFile):
+class TailFile(EnvelopesFile):
     """`_tail.jsonl`, or what of it is listed by the name of the part that it becomes. What it holds moves, so
     it is read past the kernel's cache.
     """
