@@ -38,7 +38,7 @@ def _encoded(value: object, order: Literal["deterministic"] | None = "determinis
 
 
 @dataclass(slots=True)
-class MadeFile:
+class ComputedFile:
     """A file whose whole content is made by a function each time it is asked for."""
 
     make: Callable[[], bytes]
@@ -173,7 +173,7 @@ _Thing = TypeVar("_Thing")
 
 
 @dataclass(slots=True)
-class MadeDirectory(Generic[_Thing]):
+class ComputedDirectory(Generic[_Thing]):
     """A directory whose entries are made by functions: `things` says what there is by name, `make` makes the
     entry of one. `find` says it of one name, where that is less work than to say it of all.
     """

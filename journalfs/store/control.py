@@ -26,9 +26,9 @@ from journalfs.live.explaining import LINES_SUFFIX, ExplainedJournal, Explanatio
 from journalfs.live.settings import broker_toml, settings_in_force
 from journalfs.live.sources import BytesSource, WindowSource
 from journalfs.live.virtual import (
+    ComputedDirectory,
+    ComputedFile,
     FixedDirectory,
-    MadeDirectory,
-    MadeFile,
     SlicedFile,
     SourceFile,
     to_json,
@@ -148,14 +148,14 @@ def control_tree(store: MeasuredStore) -> VirtualDirectory:
     core = store.core
     layout = core.layout
     now = lambda: core.clock.now_ms() * 1_000_000  # noqa: E731
-    events = MadeFile(lambda: to_json_lines(core.events), lambda: core.events.last_ms * 1_000_000)
+    events = ComputedFile(lambda: to_json_lines(core.events), lambda: core.events.last_ms * 1_000_000)
     children: dict[str, VirtualDirectory | VirtualFile] = {
-        "status.json": MadeFile(lambda: to_json(store.status()), now),
+        "status.json": ComputedFile(lambda: to_json(store.status()), now),
         "metrics": SlicedFile(
             lambda slices: metrics_text(store, slices), now, lambda: (core.epoch, core.waking.count)
         ),
         "events.jsonl": events,
-        "settings.toml": MadeFile(lambda: broker_toml(core).encode(), now),
+        "settings.toml": ComputedFile(lambda: broker_toml(core).encode(), now),
         "journal": ExplainedJournal(
             _journal(core.loader.extension, layout.journal_dir, core.root), store.explanations
         ),
@@ -167,8 +167,8 @@ def control_tree(store: MeasuredStore) -> VirtualDirectory:
     }
     if core.derived is not None:
         jms = {f"{encoded(name)}.json": facts for name, facts in core.derived.jms.items()}
-        children["jms"] = MadeDirectory(
-            lambda: jms, lambda facts: MadeFile(lambda: to_json(facts), now), lambda: 0
+        children["jms"] = ComputedDirectory(
+            lambda: jms, lambda facts: ComputedFile(lambda: to_json(facts), now), lambda: 0
         )
     return FixedDirectory(children, now)
 
@@ -200,7 +200,7 @@ def _journal(extension: str, directory: Path, root: Path) -> VirtualDirectory:
             lambda: _record_view(file), lambda: file.stamp.mtime_ns, identity=(file.path, file.stamp)
         )
 
-    return MadeDirectory(files, make, lambda: _mtime_ns(directory), find)
+    return ComputedDirectory(files, make, lambda: _mtime_ns(directory), find)
 
 
 def _record_view(file: JournalFile) -> ByteSource:
@@ -249,7 +249,7 @@ def _pages(store: MeasuredStore) -> VirtualDirectory:
     def make(address: str) -> VirtualDirectory:
         return _pages_of(address, core.pages[address], core.root)
 
-    return MadeDirectory(addresses, make, lambda: _mtime_ns(core.layout.paging_dir), find)
+    return ComputedDirectory(addresses, make, lambda: _mtime_ns(core.layout.paging_dir), find)
 
 
 def _pages_of(address: str, paged: PagedAddress, root: Path) -> VirtualDirectory:
@@ -265,7 +265,7 @@ def _pages_of(address: str, paged: PagedAddress, root: Path) -> VirtualDirectory
     def make(file: PageFile) -> VirtualFile:
         return _page_file(address, paged, file, root)
 
-    return MadeDirectory(pages, make, lambda: _mtime_ns(paged.path), page)
+    return ComputedDirectory(pages, make, lambda: _mtime_ns(paged.path), page)
 
 
 def _page_file(address: str, paged: PagedAddress, file: PageFile, root: Path) -> VirtualFile:
@@ -312,7 +312,7 @@ def _large(store: MeasuredStore) -> VirtualDirectory:
     def make(file: LargeFile) -> VirtualFile:
         return SourceFile(lambda: _file_window(large.path / file.name), lambda: file.mtime_ns)
 
-    return MadeDirectory(files, make, lambda: _mtime_ns(large.path), large.listed)
+    return ComputedDirectory(files, make, lambda: _mtime_ns(large.path), large.listed)
 
 
 def _damaged(store: MeasuredStore) -> VirtualDirectory:
@@ -335,7 +335,7 @@ def _damaged(store: MeasuredStore) -> VirtualDirectory:
         damage, show = place
         return SourceFile(lambda: show(damage, root), lambda: _mtime_ns(path_of(damage.file, root)))
 
-    return MadeDirectory(places, make, lambda: store.core.clock.now_ms() * 1_000_000)
+    return ComputedDirectory(places, make, lambda: store.core.clock.now_ms() * 1_000_000)
 
 
 def _has_bytes(damage: Damage) -> bool:

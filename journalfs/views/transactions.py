@@ -24,9 +24,9 @@ from journalfs.live.runs import JournalSegment, page_batch
 from journalfs.live.sources import SegmentedSource, WindowSource
 from journalfs.live.undecided import adds_message
 from journalfs.live.virtual import (
+    ComputedDirectory,
+    ComputedFile,
     FixedDirectory,
-    MadeDirectory,
-    MadeFile,
     SourceFile,
     to_json,
     to_json_lines,
@@ -72,7 +72,7 @@ def transactions_directory(core: Core) -> VirtualDirectory:
         return named().meant.get(name)
 
     now = lambda: core.clock.now_ms() * 1_000_000  # noqa: E731
-    return MadeDirectory(lambda: named().shown, StoredTransaction.directory, now, find)
+    return ComputedDirectory(lambda: named().shown, StoredTransaction.directory, now, find)
 
 
 def prepared_transactions(core: Core) -> Sequence[StoredTransaction]:
@@ -137,8 +137,8 @@ class StoredTransaction:
         now = lambda: self._core.clock.now_ms() * 1_000_000  # noqa: E731
         return FixedDirectory(
             {
-                "status.json": MadeFile(lambda: to_json(self.status()), now),
-                "operations.jsonl": MadeFile(lambda: to_json_lines(self.operations()), now),
+                "status.json": ComputedFile(lambda: to_json(self.status()), now),
+                "operations.jsonl": ComputedFile(lambda: to_json_lines(self.operations()), now),
                 "messages.jsonl": SourceFile(self._sent_lines, now),
             },
             now,

@@ -14,7 +14,7 @@ from journalfs.config.journal_settings import journal_settings
 from journalfs.config.layout import locate_store
 from journalfs.errors import RecordTooLarge
 from journalfs.ids import RecordId
-from journalfs.live.virtual import MadeFile
+from journalfs.live.virtual import ComputedFile
 from journalfs.records.files.writer import JournalWriter
 from journalfs.store import open_store
 from journalfs.store.creating import create_store
@@ -144,7 +144,7 @@ def test_what_is_in_force_is_shown(store: Path) -> None:
     opened = open_store(store, clock=FakeClock(), index=False)
     try:
         file = opened.control().child("settings.toml")
-        assert isinstance(file, MadeFile)
+        assert isinstance(file, ComputedFile)
         source = file.open()
         lines = bytes(source.read(0, source.size_bytes)).decode().splitlines()
     finally:

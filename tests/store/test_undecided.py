@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from journalfs.engine.checksums import checksum_record
-from journalfs.live.virtual import FixedDirectory, MadeDirectory, MadeFile, SourceFile
+from journalfs.live.virtual import ComputedDirectory, ComputedFile, FixedDirectory, SourceFile
 from journalfs.store.store import JournalStore
 from tests.mounting import journalfs, mounted_for_writing
 from tests.store.appending import ACK, PREPARE, UPDATE_TX, JournalAppender
@@ -81,7 +81,7 @@ def test_what_a_lost_end_hides_is_counted_and_shown(lossy: LittleStore) -> None:
         assert store.status()["messages"] == 2
         assert store.status()["messagesNotShown"] == 3
         transactions = store.control().child("transactions")
-        assert isinstance(transactions, MadeDirectory)
+        assert isinstance(transactions, ComputedDirectory)
         folder = transactions.child(f"transaction-{TX}")
         assert isinstance(folder, FixedDirectory)
         assert json.loads(read(folder, "status.json"))["state"] == "undecided"
@@ -96,7 +96,7 @@ def test_what_a_lost_end_hides_is_counted_and_shown(lossy: LittleStore) -> None:
 
 def read(folder: FixedDirectory, name: str) -> bytes:
     file = folder.child(name)
-    assert isinstance(file, MadeFile | SourceFile)
+    assert isinstance(file, ComputedFile | SourceFile)
     source = file.open()
     try:
         return bytes(source.read(0, source.size_bytes))
