@@ -29,7 +29,7 @@ from journalfs.backup.manifest import (
     manifest_name,
     object_name,
 )
-from journalfs.backup.places import Place, is_url, place_at
+from journalfs.backup.places import BackupPlace, is_url, place_at
 from journalfs.clock import Clock, SystemClock
 from journalfs.config.database import database_named, kept_text
 from journalfs.config.layout import plan_store
@@ -65,7 +65,7 @@ class Made(msgspec.Struct, frozen=True):
 class Backups:
     """Those at one place. Every call raises `SystemFailure` where the place or a store cannot be reached."""
 
-    place: Place
+    place: BackupPlace
     clock: Clock = field(default_factory=SystemClock)
     advance: Callable[[int], None] = lambda count: None
 
@@ -308,7 +308,7 @@ class _Changed(Exception):  # noqa: N818 - named as what happened
 class _Pieces:
     """Writes pieces that are not there."""
 
-    place: Place
+    place: BackupPlace
     have: set[str]
     new_bytes: int = 0
 
@@ -331,7 +331,7 @@ def _read_at(descriptor: int, at: int, length: int) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def piece_of(place: Place, piece_hash: str, length: int, of: str) -> bytes:
+def piece_of(place: BackupPlace, piece_hash: str, length: int, of: str) -> bytes:
     """A piece that is what it has to be. Raises `DamagedBackup`."""
     name = object_name(piece_hash)
     content = place.read(name, PIECE_BYTES)

@@ -21,7 +21,7 @@ WAITS_S: Final = 60
 WAIT_S: Final = 0.1
 
 
-class Place(Protocol):
+class BackupPlace(Protocol):
     """Named contents. Names have `/` between their parts. Every call raises `SystemFailure`."""
 
     shown: str
@@ -50,7 +50,7 @@ def is_url(text: str) -> bool:
     return len(urlsplit(text).scheme) > 1
 
 
-def place_at(text: str) -> Place:
+def place_at(text: str) -> BackupPlace:
     """`DIRECTORY`, or a URL such as `s3://bucket/backups`. Raises `DependencyMissing`, `SystemFailure`."""
     return _Objects(text) if is_url(text) else _Folder(Path(os.path.abspath(text)))
 

@@ -18,7 +18,7 @@ from journalfs import door
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.backend import BackendKind, Completion, OpenFile
 from journalfs.engine.buffers import MappedFile
-from journalfs.engine.links import Place, is_linked
+from journalfs.engine.links import NamedFile, is_linked
 from journalfs.engine.stage import Stage
 from journalfs.engine.status import check
 from journalfs.engine.tail import Tail
@@ -50,7 +50,7 @@ class DiskFile:
     name: str
     size_bytes: int
     fd: int
-    place: Place
+    place: NamedFile
     alignment_bytes: int = 1
     map: Any = field(default=ffi.NULL)
 
@@ -174,7 +174,7 @@ class DiskBackend:
         fd = door.open_file(path, door.WRITE | direct)
         try:
             alignment_bytes = 1 if dense else self.alignment_bytes
-            file = DiskFile(name, os.fstat(fd).st_size, fd, Place.of(fd, path), alignment_bytes)
+            file = DiskFile(name, os.fstat(fd).st_size, fd, NamedFile.of(fd, path), alignment_bytes)
             if self.kind is BackendKind.MAPPED:
                 out, error = ffi.new("uint8_t **"), ffi.new("int *")
                 if lib.jfs_file_map(fd, file.size_bytes, out, error) == lib.JFS_SYSTEM:

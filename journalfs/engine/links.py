@@ -27,7 +27,7 @@ _NO_SUCH_FILE: Final = (errno.ENOENT, errno.ENOTDIR)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NamedFile:
     """A file by its path, whichever directory that leads through, and by its device and inode."""
 
     path: str
@@ -35,7 +35,7 @@ class Place:
     inode: int
 
     @classmethod
-    def of(cls, descriptor: int, path: Path) -> Place:
+    def of(cls, descriptor: int, path: Path) -> NamedFile:
         """Raises OSError."""
         found = os.fstat(descriptor)
         return cls(os.path.abspath(path), found.st_dev, found.st_ino)

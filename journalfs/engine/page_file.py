@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from journalfs import door
-from journalfs.engine.links import Place
+from journalfs.engine.links import NamedFile
 
 
 class PageFile:
@@ -26,7 +26,7 @@ class PageFile:
         self._datasync = datasync
         self._descriptor = door.open_or_create(path)
         try:
-            self._place = Place.of(self._descriptor, path)
+            self._place = NamedFile.of(self._descriptor, path)
             self.size_bytes = os.fstat(self._descriptor).st_size
             # Not only of a new one: a sync that failed may have left it behind.
             if not self.size_bytes:

@@ -42,19 +42,19 @@ _HEADER_BYTES_MAX: Final = 128
 """Most that a header takes beside address and properties."""
 
 
-class Held(NamedTuple):
+class Footprint(NamedTuple):
     """What some messages take."""
 
     size_bytes: int = 0
     messages: int = 0
 
-    def __add__(self, other: object) -> Held:
-        if not isinstance(other, Held):
+    def __add__(self, other: object) -> Footprint:
+        if not isinstance(other, Footprint):
             return NotImplemented
-        return Held(self.size_bytes + other.size_bytes, self.messages + other.messages)
+        return Footprint(self.size_bytes + other.size_bytes, self.messages + other.messages)
 
 
-NOTHING: Final = Held()
+NOTHING: Final = Footprint()
 
 
 class ActingLimit(NamedTuple):
@@ -70,7 +70,7 @@ class ActingLimit(NamedTuple):
     """Since the store was opened."""
 
 
-def held_in_queues(core: OpenStore, address: str, queues: Iterable[QueueId]) -> Held:
+def held_in_queues(core: OpenStore, address: str, queues: Iterable[QueueId]) -> Footprint:
     """What the messages in queues of one address take: every message once, and its references besides."""
     ids = array("q", queues)
     weights = array("i", [weight_of(address)]) * len(ids)
@@ -82,11 +82,11 @@ def weight_of(address: str) -> int:
     return MESSAGE_BYTES - _IN_FRONT_BYTES - _utf16_bytes(address)
 
 
-def held_of(sums: Any) -> Held:
+def held_of(sums: Any) -> Footprint:
     """What a `jfs_queue_sums` says, with the weights of addresses."""
     size_bytes = sums.owned_bytes + sums.weight + sums.owned_large * LARGE_MESSAGE_BYTES
     size_bytes += REFERENCE_BYTES * (sums.live_count + sums.delivering_count)
-    return Held(int(size_bytes), int(sums.owned))
+    return Footprint(int(size_bytes), int(sums.owned))
 
 
 def each_at_most(address: str, references: int) -> int:
@@ -94,7 +94,7 @@ def each_at_most(address: str, references: int) -> int:
     return MESSAGE_BYTES + _HEADER_BYTES_MAX + _utf16_bytes(address) + references * REFERENCE_BYTES
 
 
-def held_at_most(address: str, messages: Sequence[Outgoing], references: int) -> Held:
+def held_at_most(address: str, messages: Sequence[Outgoing], references: int) -> Footprint:
     """What messages that are about to be published will take, or somewhat more; each in so many queues."""
     each = each_at_most(address, references)
     from journalfs.message.outgoing import Texts  # noqa: PLC0415 - only who publishes asks
@@ -103,7 +103,7 @@ def held_at_most(address: str, messages: Sequence[Outgoing], references: int) ->
         bodies = 2 * messages.stretches.span_bytes
     else:
         bodies = sum(min(message.record_bytes(address), _RECORD_BYTES_MAX) for message in messages)
-    return Held(len(messages) * each + bodies, len(messages))
+    return Footprint(len(messages) * each + bodies, len(messages))
 
 
 def is_exempt(address: str) -> bool:
@@ -175,7 +175,7 @@ class Totals:
         """Messages in queues that are shown."""
         return self._in_journal() + sum(self._in_pages())
 
-    def held(self) -> Held:
+    def held(self) -> Footprint:
         """What all messages in the journal take that limits count, of which each belongs to one address."""
         self._refresh()
         return held_of(self._sums(self._limited))

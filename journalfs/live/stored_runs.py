@@ -104,7 +104,7 @@ def each_stored(
             yield place.message_id, error
 
 
-class Place(NamedTuple):
+class StoredBytes(NamedTuple):
     """Where the bytes of a message lie, and how they begin (`SOURCE_...`)."""
 
     message_id: MessageId
@@ -114,22 +114,22 @@ class Place(NamedTuple):
     size_bytes: int
 
 
-def each_place(content: QueueContent, run: Run) -> Iterator[Place]:
+def each_place(content: QueueContent, run: Run) -> Iterator[StoredBytes]:
     """Of each message of a run."""
     if isinstance(run, JournalRun):
         for ref in run.refs:
             info = content.state.ref(ref)
             file = content.files[info.file_slot]
-            yield Place(MessageId(info.message_id), info.source, file, info.offset, info.body_bytes)
+            yield StoredBytes(MessageId(info.message_id), info.source, file, info.offset, info.body_bytes)
     elif isinstance(run, PageRun):
         scan, page = content.page_scan(run.number), content.page_file(run.number)
         for index in run.indexes:
             entry = scan.entry(index)
             message_id, offset = MessageId(entry.message_id), entry.payload_offset
-            yield Place(message_id, entry.source, page, offset, entry.payload_bytes)
+            yield StoredBytes(message_id, entry.source, page, offset, entry.payload_bytes)
 
 
-def _message(core: Core, place: Place) -> Outgoing:
+def _message(core: Core, place: StoredBytes) -> Outgoing:
     where, message_id = (place.file.path, place.offset), place.message_id
     payload = place.file.copy(place.offset, place.size_bytes)
     if place.source & SOURCE_UNREADABLE:

@@ -14,7 +14,7 @@ from journalfs.bindings.model import Queue as QueueModel
 from journalfs.limits import PART_BYTES_MAX, PART_MESSAGES_MAX
 from journalfs.live.content import QueueContent, total_messages
 from journalfs.live.core import Core
-from journalfs.live.memory import Held, held_in_queues
+from journalfs.live.memory import Footprint, held_in_queues
 from journalfs.live.page_parts import PageParts
 from journalfs.live.runs import Run
 from journalfs.views.filters import StateFilter
@@ -262,7 +262,7 @@ class StoreAddress:
             "droppedMessages": acting.dropped_messages,
         }
 
-    def held(self) -> Held:
+    def held(self) -> Footprint:
         """What its messages would take in a broker's memory."""
         return held_in_queues(self.core, self.name, [queue.content.queue_id for queue in self.queues()])
 

@@ -11,7 +11,7 @@ from journalfs.change.paging import Paging
 from journalfs.config.in_force import SettingsInForce
 from journalfs.engine.tail import UNLIMITED
 from journalfs.live.core import Core
-from journalfs.live.memory import Held, is_exempt
+from journalfs.live.memory import Footprint, is_exempt
 from journalfs.live.settings import settings_in_force
 from journalfs.pages.address import PagedAddress
 
@@ -41,21 +41,21 @@ class AddressLimits:
         """Whether it has a limit of its own on what it holds outside of pages."""
         return max(self.max_size_bytes, self.max_size_messages, self.reject_threshold_bytes) >= 0
 
-    def reached(self, held: Held) -> str | None:
+    def reached(self, held: Footprint) -> str | None:
         """Which of its limits `held` has come to."""
         size, messages = self.names
         if 0 <= self.max_size_bytes <= held.size_bytes:
             return size
         return messages if 0 <= self.max_size_messages <= held.messages else None
 
-    def room(self, held: Held) -> tuple[int, int]:
+    def room(self, held: Footprint) -> tuple[int, int]:
         """How many bytes and messages there may be more, as far as there are limits."""
         most = [self.max_size_bytes, self.reject_threshold_bytes if self.policy == "BLOCK" else NO_LIMIT]
         room_bytes = min((one - held.size_bytes for one in most if one >= 0), default=UNLIMITED)
         messages = self.max_size_messages
         return room_bytes, messages - held.messages if messages >= 0 else UNLIMITED
 
-    def rejects(self, held: Held) -> bool:
+    def rejects(self, held: Footprint) -> bool:
         return self.policy == "BLOCK" and 0 <= self.reject_threshold_bytes < held.size_bytes
 
     def blocks(self, limit: str | None) -> bool:

@@ -23,7 +23,7 @@ from journalfs.broker.limits.disk_limits import DiskLimits, Space
 from journalfs.change.journals import Journals
 from journalfs.engine.tail import UNLIMITED
 from journalfs.errors import AddressFull
-from journalfs.live.memory import NOTHING, ActingLimit, Held, held_at_most, held_in_queues
+from journalfs.live.memory import NOTHING, ActingLimit, Footprint, held_at_most, held_in_queues
 from journalfs.live.settings import settings_in_force
 
 if TYPE_CHECKING:
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 class Account:
     """What was held at the last look, and what was staged since, which is at most so much."""
 
-    measure: Callable[[], Held]
+    measure: Callable[[], Footprint]
     """Takes over what is durable, and says what is held then."""
     looks: Callable[[], int]
     """Grows whenever something may have changed what any account says."""
-    _held: Held = NOTHING
-    _staged: deque[tuple[int, Held]] = field(default_factory=deque)
+    _held: Footprint = NOTHING
+    _staged: deque[tuple[int, Footprint]] = field(default_factory=deque)
     """Position behind the records, and what they bring."""
-    _together: Held = NOTHING
+    _together: Footprint = NOTHING
     _looked: int = -1
 
-    def stage(self, position: int, brought: Held) -> None:
+    def stage(self, position: int, brought: Footprint) -> None:
         self._staged.append((position, brought))
         self._together += brought
 
@@ -56,11 +56,11 @@ class Account:
         """Something else than what was staged here may have changed it."""
         self._looked = -1
 
-    def at_most(self) -> Held:
+    def at_most(self) -> Footprint:
         """What is held, or somewhat more; known without a look."""
         return self._held + self._together
 
-    def look(self, reached: int) -> Held:
+    def look(self, reached: int) -> Footprint:
         """What is held; of what is not durable yet, beyond `reached`, at most so much."""
         self._held = self.measure()
         while self._staged and self._staged[0][0] <= reached:
@@ -267,7 +267,7 @@ class Admission:
             return Decision(Action[limits.page_full_policy], too_much)
         return Decision(Action.PAGE, reached)
 
-    def _held(self, account: Account, limits: AddressLimits, *, about: bool) -> Held:
+    def _held(self, account: Account, limits: AddressLimits, *, about: bool) -> Footprint:
         """What is held. `about`: or what was a moment ago, and what came since."""
         held = account.at_most()
         if account.fresh and (about or (limits.reached(held) is None and not limits.rejects(held))):
@@ -285,7 +285,7 @@ class Admission:
     def _looks(self) -> int:
         return self._ticks
 
-    def _measure(self, address: str) -> Held:
+    def _measure(self, address: str) -> Footprint:
         queues = self._core.bindings.queues_of(address)
         return held_in_queues(self._core, address, [queue.queue_id for queue in queues])
 
@@ -375,14 +375,14 @@ class Admission:
             line.entering = False
             self._serve(address)
 
-    def weigh(self, address: str, messages: Sequence[Outgoing]) -> Held:
+    def weigh(self, address: str, messages: Sequence[Outgoing]) -> Footprint:
         """What messages for an address take at most, as far as that matters."""
         limits = self.in_force.of(address)
         if not limits.counted:
             return NOTHING
         return held_at_most(address, messages, max(1, len(self._core.bindings.queues_of(address))))
 
-    def staged(self, address: str, position: int, held: Held) -> None:
+    def staged(self, address: str, position: int, held: Footprint) -> None:
         """Messages were staged for an address that take so much; they count with `position`."""
         if held == NOTHING:
             return

@@ -17,7 +17,7 @@ from journalfs.change.store_parts import StoreParts
 from journalfs.clock import SystemClock
 from journalfs.engine.tail import FLUSH, FULL, STAGE, UNFIT, UNLIMITED, Tail, TailWay
 from journalfs.errors import JournalfsError
-from journalfs.live.memory import Held, each_at_most
+from journalfs.live.memory import Footprint, each_at_most
 from journalfs.message.outgoing import USER_IDS
 
 
@@ -147,5 +147,5 @@ class Lending:
         if route.in_turn:
             self.parts.routing.took_so_many(way.address, route, int(fields.messages))
         if self.admission.in_force.of(way.address).counted:
-            self.admission.staged(way.address, position, Held(int(fields.bytes), int(fields.messages)))
+            self.admission.staged(way.address, position, Footprint(int(fields.bytes), int(fields.messages)))
         fields.messages = fields.bytes = 0

@@ -27,7 +27,7 @@ from journalfs.change.store_parts import StoreParts
 from journalfs.engine.waiting import checkpoint, unbroken
 from journalfs.ids import Position, QueueId
 from journalfs.limits import PIECE_RECORDS, PIECE_TEXTS, ROUTED_PIECE_MESSAGES
-from journalfs.live.memory import NOTHING, Held
+from journalfs.live.memory import NOTHING, Footprint
 from journalfs.message.outgoing import NO_PROPERTIES, Outgoing, Texts
 
 
@@ -55,7 +55,7 @@ class Sent:
     """How many were sent."""
     duplicates: int = 0
     """How many were left out, since their duplicate ids are known."""
-    held: dict[str, Held] = field(default_factory=dict)
+    held: dict[str, Footprint] = field(default_factory=dict)
     """What they take in memory outside of pages, at most, by the address of queues."""
 
 

@@ -27,7 +27,7 @@ _FILE_SHIFT = 32
 """A place: the file's number, then the record's in it."""
 
 
-class Place(NamedTuple):
+class RecordAt(NamedTuple):
     file: int
     record: int
 
@@ -114,15 +114,15 @@ class Survivors:
         self._deleted.update(deleted)
         return None
 
-    def places(self) -> Iterator[Place]:
+    def places(self) -> Iterator[RecordAt]:
         """Those that hold, in the order in which they came to."""
         for place, record_id in zip(self._places, self._ids, strict=True):
             if record_id not in self._deleted:
                 yield place_of(place)
 
 
-def place_of(place: int) -> Place:
-    return Place(place >> _FILE_SHIFT, place & (1 << _FILE_SHIFT) - 1)
+def place_of(place: int) -> RecordAt:
+    return RecordAt(place >> _FILE_SHIFT, place & (1 << _FILE_SHIFT) - 1)
 
 
 Line = Callable[[str], object]
@@ -238,7 +238,7 @@ class JournalText:
             file, rid=rid_of(one.file_id), version=one.version, stop=self._ends[number - 1]
         )
 
-    def _at(self, place: Place) -> tuple[RecordInfo, _Body]:
+    def _at(self, place: RecordAt) -> tuple[RecordInfo, _Body]:
         file, scan = self._opened(place.file)
         record = scan.record(place.record)
         return record, _Body(file, record)

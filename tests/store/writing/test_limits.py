@@ -18,7 +18,7 @@ from journalfs.clock import FakeClock
 from journalfs.engine.waiting import Slices
 from journalfs.errors import AddressFull, ReadOnlyStore, WriteFailed
 from journalfs.ids import MessageId
-from journalfs.live.memory import Held
+from journalfs.live.memory import Footprint
 from journalfs.message.outgoing import WholeFile
 from journalfs.records.files.loader import JournalLoader, PollResult
 from journalfs.store.control import metrics_text
@@ -167,7 +167,7 @@ async def test_an_address_that_pages_takes_all(limited: Limited) -> None:
 # -- what counts ---------------------------------------------------------------------------------------------
 
 
-def held(store: WritingStore, address: str = "work") -> Held:
+def held(store: WritingStore, address: str = "work") -> Footprint:
     found = store.address(address)
     assert found is not None
     return found.held()
