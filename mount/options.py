@@ -97,7 +97,7 @@ def front_unless_told() -> NativeFront:
 
 @dataclass(frozen=True, slots=True)
 class MountOptions:
-    """How one mount behaves. Times of caches are in `caching.py`; they follow from `follow`."""
+    """How one mount behaves. Times of caches follow from `follow`: `Caching`."""
 
     read_only: bool = False
     kernel_told: bool = False

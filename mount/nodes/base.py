@@ -21,9 +21,9 @@ from journalfs.ids import Inode, MessageId
 from journalfs_mount.errnos import COMES_BACK, Noted, Refused, gone, no_such_name, nothing_else, refuse
 from journalfs_mount.names.grammar import encode_name
 from journalfs_mount.names.written import Publications, RefusedNames, WrittenNames
+from journalfs_mount.nodes.attributes import Presenter
 from journalfs_mount.nodes.believed import Believed, Caching, caching_for
 from journalfs_mount.nodes.inodes import ROOT, SLOT_MAX, NodeTable, node_key, parent_and_name
-from journalfs_mount.nodes.present import Presenter
 from journalfs_mount.nodes.report import MountReport
 from journalfs_mount.nodes.staging import Pins, PlaceName, StagingArea
 from journalfs_mount.options import MountOptions
