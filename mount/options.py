@@ -63,8 +63,8 @@ _VALUED: Final = {
     "file_mode": "permission bits of files, octal; 0644 (0444 read only) unless told",
     "dir_mode": "permission bits of directories, octal; 0755 (0555 read only) unless told",
     "loop": "request loop; fast unless told",
-    "front": "whether C reads requests before Python does, and answers what it can: on unless told; forward "
-    "hands all of them on",
+    "front": "whether C reads requests before Python does, and answers what it can: on unless told, off with "
+    "loop=stock; forward hands all of them on",
     "config": "the broker's configuration, where the store does not lead to it",
     "fsname": "what df and mount show as the source; the path of the store unless told",
     "format": "kind of the store, if not recognised; an older one is then written to",
@@ -186,6 +186,8 @@ def parse_options(lists: Iterable[str], *, ignore_unknown: bool = False) -> dict
             raise WrongCall(f"unknown mount option {word!r}{_suggestion(name)}")
     if kernel:
         chosen["kernel"] = tuple(kernel)
+    if chosen.get("loop") == "stock":
+        chosen.setdefault("front", "off")
     return chosen
 
 

@@ -19,6 +19,7 @@ enum {
     ASKED = 1 << 9,
     SPARES_MAX = 8,           /* blocks that wait to be used again, a megabyte each */
     READ_AHEAD_MAX = 64,      /* requests that are read while Python is away */
+    LARGE_BYTES = 1 << 16,    /* what follows such a request is read where libfuse wants it, not copied */
     TICK_NS = 1000000,        /* so long Python may be away before another reads */
     TICK_IDLE_NS = 20000000,
     IDLE_NS = 20000000,
@@ -53,6 +54,7 @@ static struct {
     _Atomic uint64_t away_since; /* 0: Python waits for requests itself */
     _Atomic uint64_t latest;     /* when a request was read last */
     _Atomic int asleep, ending;
+    _Atomic int is_large; /* the request that was read last, and it is Python's */
     int event; /* wakes Python, where it waits already when something is queued */
 } reader = {.event = -1, .mutex = PTHREAD_MUTEX_INITIALIZER, .wanted = PTHREAD_COND_INITIALIZER};
 
@@ -234,11 +236,14 @@ static int taken_by_kind(const struct fuse_in_header *in, uint8_t *arguments, si
     return 0;
 }
 
-static int taken(block *read) {
-    struct fuse_in_header *in = (void *)read->content;
-    if (read->bytes < sizeof *in) return 0;
-    if (taken_by_kind(in, (uint8_t *)(in + 1), read->bytes - sizeof *in)) return 1;
+static int taken(uint8_t *request, size_t bytes) {
+    struct fuse_in_header *in = (void *)request;
+    atomic_store_explicit(&reader.latest, front_now_ns(), memory_order_relaxed);
+    atomic_store_explicit(&reader.is_large, 0, memory_order_relaxed);
+    if (bytes < sizeof *in) return 0;
+    if (taken_by_kind(in, (uint8_t *)(in + 1), bytes - sizeof *in)) return 1;
     front_made_wants(in->nodeid);
+    atomic_store_explicit(&reader.is_large, bytes > LARGE_BYTES, memory_order_relaxed);
     return 0;
 }
 
@@ -254,8 +259,7 @@ static int read_one(void) {
             free_block(read_into);
         } else {
             read_into->bytes = (size_t)bytes;
-            atomic_store_explicit(&reader.latest, front_now_ns(), memory_order_relaxed);
-            done = taken(read_into) ? READ_ANSWERED : READ_QUEUED;
+            done = taken(read_into->content, read_into->bytes) ? READ_ANSWERED : READ_QUEUED;
             if (done == READ_QUEUED)
                 enqueue(read_into);
             else
@@ -268,8 +272,9 @@ static int read_one(void) {
 
 /* -- libfuse's side -- */
 
-static void remember(const block *handed) {
-    const struct fuse_in_header *in = (const void *)handed->content;
+static void remember(const uint8_t *request, size_t all_bytes) {
+    const struct fuse_in_header *in = (const void *)request;
+    if (all_bytes < sizeof *in) return;
     at_hand = in->unique;
     if (!front.hot || (in->opcode != FUSE_GETATTR && in->opcode != FUSE_LOOKUP && in->opcode != FUSE_OPEN &&
                        in->opcode != FUSE_CREATE))
@@ -277,7 +282,7 @@ static void remember(const block *handed) {
     asked *place = &given[in->unique >> 1 & (ASKED - 1)];
     *place = (asked){in->unique, in->nodeid, front.epoch, in->opcode, in->uid, ""};
     const size_t before = in->opcode == FUSE_CREATE ? sizeof(struct fuse_create_in) : 0;
-    const size_t bytes = handed->bytes - sizeof *in;
+    const size_t bytes = all_bytes - sizeof *in;
     if ((in->opcode == FUSE_LOOKUP || in->opcode == FUSE_CREATE) && bytes > before) {
         const char *name = (const char *)(in + 1) + before;
         const size_t length = strnlen(name, bytes - before);
@@ -290,18 +295,21 @@ static ssize_t read_for_libfuse(int fd, void *into, size_t room, void *userdata)
     (void)userdata;
     pthread_mutex_lock(&front.device);
     block *first = dequeue();
-    ssize_t bytes = 0;
+    ssize_t bytes;
+    int failed = 0;
     if (first) {
         bytes = (ssize_t)(first->bytes < room ? first->bytes : room);
-        if (first->bytes >= sizeof(struct fuse_in_header)) remember(first);
         memcpy(into, first->content, (size_t)bytes);
         free_block(first);
+    } else {
+        bytes = read(fd, into, room); /* says so when the mount is over */
+        failed = bytes < 0 ? errno : 0;
+        if (failed == EAGAIN || (!failed && front.started && taken(into, (size_t)bytes))) failed = EINTR;
     }
+    if (!failed) remember(into, (size_t)bytes);
     pthread_mutex_unlock(&front.device);
-    if (first) return bytes;
-    bytes = read(fd, into, room); /* says so when the mount is over */
-    if (bytes < 0 && errno == EAGAIN) errno = EINTR;
-    return bytes;
+    errno = failed;
+    return failed ? -1 : bytes;
 }
 
 static void compare(uint64_t unique, int32_t error, const uint8_t *content, size_t bytes) {
@@ -497,6 +505,7 @@ static int wait_here(int trio_fd, int64_t timeout_ns, int burst) {
         if (!found && burst) found = poll_awake(all, now);
         if (!found && now < deadline) found = poll_all(all, (int64_t)(deadline - now));
         if (found && all[0].revents) {
+            if (atomic_load_explicit(&reader.is_large, memory_order_relaxed)) return JFS_FRONT_REQUEST;
             const int done = all[0].revents & POLLIN ? read_one() : READ_OVER;
             if (front_publish_waiting(read_more)) return JFS_FRONT_TRIO;
             if (done == READ_QUEUED || done == READ_OVER) return JFS_FRONT_REQUEST;

@@ -109,6 +109,27 @@ static void test_answers_hold_until_something_is_revoked(void) {
     answer_of(unique);
 }
 
+/* What comes behind one is not copied, and answered all the same where its answer is known. */
+static void test_requests_behind_a_large_one(void) {
+    static uint8_t large[LARGE_BYTES + 1], request[LARGE_BYTES + 1];
+    const struct fuse_getattr_in nothing = {0};
+    struct fuse_attr_out attr = {.attr = {.ino = 8}};
+    teach(FUSE_GETATTR, 8, NULL, 0, &attr, sizeof attr, JFS_KEEP_ANSWER);
+    *(struct fuse_in_header *)(void *)large = (struct fuse_in_header){.opcode = FUSE_SETXATTR};
+    CHECK(send(kernel, large, sizeof large, 0) == sizeof large && next(request) == sizeof large);
+    const uint64_t unique = ask(FUSE_GETATTR, 8, &nothing, sizeof nothing);
+    CHECK(next(request) == 0);
+    answer_of(unique);
+    CHECK(send(kernel, large, sizeof large, 0) == sizeof large && next(request) == sizeof large);
+    CHECK(send(kernel, large, sizeof large, 0) == sizeof large);
+    CHECK(jfs_front_wait(-1, 0, 0) == JFS_FRONT_REQUEST && !queue.first);
+    jfs_front_hold();
+    CHECK(read_for_libfuse(front.fd, request, sizeof request, NULL) == sizeof request);
+    CHECK(read_for_libfuse(front.fd, request, sizeof request, NULL) == -1 && errno == EINTR);
+    ask(FUSE_GETATTR, 9, &nothing, sizeof nothing);
+    CHECK(next(request) > 0);
+}
+
 /* Who waited goes on while another's request is the one that was read last. */
 static void test_nothing_is_kept_of_anothers_request(void) {
     uint8_t request[512];
@@ -760,6 +781,7 @@ static void test_want_of_memory(void) {
 int main(void) {
     begin(1);
     test_answers_hold_until_something_is_revoked();
+    test_requests_behind_a_large_one();
     test_nothing_is_kept_of_anothers_request();
     test_lookups_are_counted();
     test_plain_names_that_a_directory_lacks();

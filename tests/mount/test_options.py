@@ -28,6 +28,7 @@ def test_words_of_fstab_are_accepted_and_later_words_win() -> None:
 def test_values_are_checked() -> None:
     options = MountOptions(**parse_options(["uid=7,gid=8,umask=027,loop=stock,noexec"]))
     assert (options.uid, options.gid, options.umask, options.loop) == (7, 8, 0o27, "stock")
+    assert options.front == "off"
     assert "noexec" in options.fuse_options("/store")
     for wrong in ("uid=x", "uid=-1", "umask=9", "umask=1000", "loop=", "uid", "ro=1"):
         with pytest.raises(WrongCall, match="option"):
