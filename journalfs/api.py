@@ -672,7 +672,11 @@ class Lending(Protocol):
 
     @property
     def defers(self) -> bool:
-        """What was published is durable once `settled` returns, and not before."""
+        """As it is lent, what is published is durable once `settled` returns, and not before."""
+
+    @property
+    def needs_python(self) -> bool:
+        """For a moment, to publish."""
 
     async def settled(self) -> None:
         """Raises `JournalfsError` where it can never be."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.scan import Scan
@@ -63,6 +63,10 @@ class Completion:
     error: int
     goes_on: StoreAway | None = None
     """It is not done, and there is another completion to come: why nobody is to wait for that."""
+
+
+LEFT: Final = -1
+"""It is to be submitted: it may take long."""
 
 
 class Backend(Protocol):
@@ -134,7 +138,9 @@ class Backend(Protocol):
         """
 
     def perform(self, file: OpenFile, stage: Stage, length: int) -> int:
-        """Write the same durably at once, in this thread; the errno. Only while nothing is under way."""
+        """Write the same durably at once, in this thread; the errno, or `LEFT`. Only while
+        nothing is under way.
+        """
 
     def lend(self, file: OpenFile, tail: Tail) -> None:
         """Tell whoever publishes without Python how to perform flushes, and where to look afterwards."""

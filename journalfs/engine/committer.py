@@ -23,7 +23,7 @@ from typing import Final
 import trio
 
 from journalfs.clock import Clock
-from journalfs.engine.backend import Backend, OpenFile
+from journalfs.engine.backend import LEFT, Backend, OpenFile
 from journalfs.engine.stage import Stage
 from journalfs.engine.tail import Tail
 from journalfs.errors import StoreAway, WriteFailed
@@ -184,16 +184,15 @@ class Committer:
 
     # ---- lent ----
 
-    def lend(self, tail: Tail) -> bool:
-        """Whether flushes may be performed elsewhere: none is under way or waited for, and they are quick. Or
-        whether the backend has them left to this.
+    def lend(self, tail: Tail, *, is_empty: bool) -> bool:
+        """Whether flushes may be performed elsewhere: none is under way, waited for or begun, and they are
+        quick. Or whether the backend has them left to this.
         """
         if self.failure is not None:
             return False
-        if self._backend.defers:
-            self._lent = tail
-            return True
-        if self._leading or self._waiting or not self.idle or not self._quick():
+        waits = self._leading or self._waiting or not self.idle
+        tail.is_left = bool(waits or not is_empty or not self._quick())
+        if tail.is_left and not self._backend.defers:
             return False
         fields = tail.fields
         fields.flush_ns, fields.quick_ns_max, fields.stall_ns = (
@@ -393,6 +392,9 @@ class Committer:
     def _perform(self, flush: Flush) -> None:
         self._submitted_ns = self._clock.monotonic_ns()
         error = self._backend.perform(flush.file, flush.stage, flush.length)
+        if error == LEFT:
+            self._submit(flush)
+            return
         if error:
             self._fail(flush, error)
             return

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from journalfs import door
-from journalfs.engine.backend import BackendKind, Completion, OpenFile
+from journalfs.engine.backend import LEFT, BackendKind, Completion, OpenFile
 from journalfs.engine.disk import DiskBackend
 from journalfs.engine.stage import Stage, StagedRecord
 from journalfs.engine.tail import Tail
@@ -43,6 +43,13 @@ class RecordLog(Protocol):
 
 class PromptLog(RecordLog, Protocol):
     """One that can be asked without a thread that waits. `commit` goes on with what was begun."""
+
+    @property
+    def is_local(self) -> bool:
+        """It takes as long as a disk: `attempt` it. Otherwise `begin`."""
+
+    def attempt(self, records: Iterable[StagedRecord]) -> bool:
+        """Whether a flush is durable now; if not, it is for `commit`."""
 
     def begin(self, records: Iterable[StagedRecord]) -> int | None:
         """A descriptor that is readable when there is something to `look` at; None: it is for `commit`."""
@@ -87,8 +94,6 @@ class LoggedBackend(DiskBackend):
     be asked without.
     """
 
-    performs = False  # a log may take long, and nobody knows before
-
     def __init__(
         self,
         directory: Path,
@@ -98,7 +103,9 @@ class LoggedBackend(DiskBackend):
     ) -> None:
         """`told` hears, in any thread, why a flush could not be committed. `prompt` is the log, if it is."""
         super().__init__(directory, BackendKind.NIO, datasync=False)
-        self._log, self._prompt, self.defers = record_log, prompt, prompt is not None
+        self._log, self._prompt = record_log, prompt
+        self.defers = prompt is not None
+        self.performs = prompt is not None and prompt.is_local
         self._told = told
         self._ends = threading.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"log-of-{directory.name}")
@@ -121,6 +128,16 @@ class LoggedBackend(DiskBackend):
             os.close(fd)
 
     def perform(self, file: OpenFile, stage: Stage, length: int) -> int:
+        return super().perform(file, stage, length) if self._attempted(stage) else LEFT
+
+    def _attempted(self, stage: Stage) -> bool:
+        assert self._prompt is not None
+        try:
+            return self._prompt.attempt(stage.staged_records())
+        except JournalfsError:  # `commit` meets and tells it
+            return False
+
+    def _committed(self, file: OpenFile, stage: Stage, length: int) -> int:
         """Raises StoreAway."""
         try:
             self._log.commit(stage.staged_records())
@@ -132,7 +149,11 @@ class LoggedBackend(DiskBackend):
         return super().perform(file, stage, length)
 
     def lend(self, file: OpenFile, tail: Tail) -> None:
-        tail.by_owner()
+        if tail.is_left:
+            tail.by_owner()
+            return
+        super().lend(file, tail)
+        tail.logged(self._attempted)
 
     def submit(self, file: OpenFile, stage: Stage, length: int, *, durable: bool, tag: int) -> None:
         descriptor = None if self._prompt is None else self._prompt.begin(stage.staged_records())
@@ -151,7 +172,7 @@ class LoggedBackend(DiskBackend):
         while goes_on:
             goes_on = False
             try:
-                result = self.perform(file, stage, length)
+                result = self._committed(file, stage, length)
             except StoreAway as away:
                 goes_on = not self._ends.is_set()
                 if goes_on:

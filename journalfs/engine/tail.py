@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from journalfs.engine._native import ffi, lib
@@ -52,12 +53,14 @@ class TailWay:
 class Tail:
     """What is known of one journal's end. `fields` is a `jfs_tail`; a writer and its backend fill it in."""
 
-    __slots__ = ("_keep", "address", "fields", "stage")
+    __slots__ = ("_keep", "address", "fields", "is_left", "stage")
 
     def __init__(self) -> None:
         self.fields: Any = ffi.new("jfs_tail *")
         self.address = _address(self.fields)
         """In memory, for other libraries."""
+        self.is_left = False
+        """What is staged is flushed by who lent it, after it was taken back."""
         self.stage: Stage | None = None
         self._keep: dict[str, object] = {}
 
@@ -72,6 +75,7 @@ class Tail:
         )
         fields.records = fields.flushed_records = fields.flushes = fields.written_bytes = 0
         fields.slowest_ns = fields.error = fields.stopped = 0
+        fields.log = ffi.NULL
         fields.shared_bytes_max = SHARED_BYTES_MAX
 
     def by_disk(self, io: Any, fd: int, mapping: Any, *, durable: bool) -> None:
@@ -97,8 +101,17 @@ class Tail:
         )
         self.fields.write = call
 
+    def logged(self, commit: Callable[[Stage], bool]) -> None:
+        """What is to be done before each flush, with the interpreter's lock. False, or an error: whoever lent
+        it goes on with what is staged.
+        """
+        assert self.stage is not None
+        stage = self.stage
+        call = ffi.callback("int32_t(void *, uint64_t)", lambda _, __: not commit(stage), error=1)
+        self._keep["log"] = self.fields.log = call
+
     def by_owner(self) -> None:
-        """What is staged is flushed by who lent it, after it was taken back."""
+        """As `is_left` says."""
         self.fields.shared_bytes_max = self.fields.buffer_bytes
         self.fields.flush_ns, self.fields.quick_ns_max, self.fields.stall_ns = 0, UNLIMITED, UNLIMITED
 

@@ -139,17 +139,16 @@ class HotWrites:
         """Something may be otherwise than when the end was lent."""
         self._is_held = True
         self._is_learning = False
-        self._lent.defers, self._lent.enough = self._lending.defers, NEVER
-        self._settled = 0
-        """So many writes were answered, where Python flushes what C stages."""
+        self._lent.enough = NEVER
         self._settling = False
         self._staged = trio.Event()
         self._enough = trio.Event()
         self._failure: Exception | None = None
         """Why the last of those flushes failed that did."""
-        # With the interpreter's lock: who lets go of it here may get it back late, and C waits meanwhile.
+        # With the interpreter's lock, unless C needs that: who lets go of it here may get it back late, and C
+        # waits meanwhile.
         hold = ctypes.PYFUNCTYPE(None)(int(ffi.cast("uintptr_t", ffi.addressof(lib, "jfs_front_hold"))))
-        self._hold: Callable[[], None] = hold
+        self._hold: Callable[[], None] = lib.jfs_front_hold if self._lending.needs_python else hold
 
     # ---- files ----
 
@@ -240,7 +239,8 @@ class HotWrites:
             self._stale = False
             lent = self._lending.lend([one.way for one in self._ways.values()])
             self._lent.tail = self._tail if lent else self.ffi.NULL
-        self._lent.tells = self._waking.awaited or (self._lending.defers and not self._settling)
+            self._lent.defers = self._lending.defers or self._lent.answered < self._lent.staged
+        self._lent.tells = self._waking.awaited or (self._lent.defers and not self._settling)
         self._is_held = False
 
     def take_back(self) -> None:
@@ -257,7 +257,8 @@ class HotWrites:
         if was_any:
             self._stale = True
             self._open_files.asked(int(lent.user))
-            self._staged.set()
+            if lent.defers:
+                self._staged.set()
             if lent.staged >= lent.enough:
                 self._enough.set()
         self._learn()
@@ -269,25 +270,24 @@ class HotWrites:
             self._open_files.closed(handle)
 
     async def settle(self) -> None:
-        """Where flushes are left to Python: have what C staged made durable, and answered, as it comes."""
-        while self._lending.defers:
+        """Where a flush is left to Python: have what C staged made durable, and answered, as it comes."""
+        while True:
             await self._staged.wait()
             self._staged, self._settling = trio.Event(), True
-            began_s, count = trio.current_time(), int(self._lent.staged) - self._settled
+            began_s, count = trio.current_time(), int(self._lent.staged - self._lent.answered)
             failure: JournalfsError | None = None
             try:
                 await self._lending.settled()
             except JournalfsError as error:
                 failure = self._failure = error
-            self._settled += count
             self._lib.jfs_front_settle(count, 0 if failure is None else failure.errno)
             if failure is not None:
                 self._learn()
                 if self._lent.wanted:
                     self.adopt()
-            elif count > 1:
+            elif count > 1 and self._lent.defers:
                 await self._gather(count, (trio.current_time() - began_s) * GATHERED_SHARE)
-            self._settling = False
+            self._settling, self._stale = False, True
 
     async def _gather(self, count: int, at_most_s: float) -> None:
         """Those who were answered come back as a rule, to share the next flush."""

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* The engine's own, of another library: `tail` is a jfs_tail, `way` a jfs_tail_way; 0 where all went well. Where
- * `stage` returns none of these, nothing can be published any more, and `flush` says so. */
+ * `stage` returns none of these, nothing can be published any more, and `flush` says so. Below 0: `defers` from here on. */
 typedef struct {
     int (*stage)(void *tail, void *way, const uint8_t *lines, uint64_t length);
     int32_t (*flush)(void *tail);
@@ -24,7 +24,8 @@ typedef struct {
     uint32_t made;   /* open files that were */
     uint32_t user;   /* for whom one of those published last */
     int defers;      /* what is staged is flushed by Python, which then calls `jfs_front_settle` */
-    uint64_t staged; /* so many writes were, ever; */
+    uint64_t staged; /* so many writes were, ever, */
+    uint64_t answered; /* and so many were answered */
     uint64_t enough; /* go back to Python once so many were */
 } jfs_front_lent;
 

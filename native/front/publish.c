@@ -94,15 +94,18 @@ static void answer_first(uint32_t count, int error) {
         front.counts.write++;
     }
     front.counts.flushes++;
+    front_lent.answered += count;
     waiting_count -= count;
     memmove(waiting, waiting + count, waiting_count * sizeof *waiting);
 }
 
 static void settle(void) {
     if (!waiting_count || front_lent.defers) return;
-    const int error = front_lent.flush(front_lent.tail);
-    for (uint32_t place = 0; place < waiting_count; place++) account(&waiting[place], error);
-    answer_first(waiting_count, error ? EIO : 0);
+    const int error = front_lent.flush(front_lent.tail), is_left = error < 0;
+    for (uint32_t place = 0; place < waiting_count; place++) account(&waiting[place], is_left ? 0 : error);
+    front_lent.defers = is_left;
+    front_lent.tells |= is_left;
+    if (!is_left) answer_first(waiting_count, error ? EIO : 0);
 }
 
 void jfs_front_settle(uint32_t count, int error) {
@@ -211,8 +214,8 @@ int front_release_file(const struct fuse_in_header *in, jfs_front_file *file) {
     if (!may_answer(file)) return 0;
     for (uint32_t place = 0; place < waiting_count; place++)
         if (waiting[place].file == file) {
-            if (front_lent.defers) return 0;
             settle();
+            if (front_lent.defers) return 0;
         }
     front_write_answer(in->unique, &nothing);
     front.counts.release++;

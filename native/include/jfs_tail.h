@@ -11,7 +11,7 @@
 #include "jfs_ledger.h"
 #include "jfs_stage_texts.h"
 
-enum { JFS_TAIL_TEXTS_MAX = 256 };
+enum { JFS_TAIL_TEXTS_MAX = 256, JFS_TAIL_LEFT = -1 };
 
 /* Where texts go that are alike. */
 typedef struct {
@@ -36,6 +36,7 @@ typedef struct {
     uint8_t *map;
     const char *path;        /* which has to lead to that file after each flush; NULL: nobody else is at it */
     jfs_tail_write write;    /* instead of `io`, if not NULL */
+    jfs_tail_write log;      /* what has to be done before; NULL: nothing. If it fails, all is left to who lent it */
     void *context;
     jfs_checksum_place place;
     uint64_t device;
@@ -74,7 +75,9 @@ typedef struct {
  */
 jfs_status jfs_tail_stage(jfs_tail *tail, jfs_tail_way *way, const uint8_t *lines, uint64_t length);
 
-/* Writes what is staged, durably, and begins an empty buffer. Returns 0 or an errno; then nothing more is taken. */
+/* Writes what is staged, durably, and begins an empty buffer. Returns 0 or an errno; then nothing more is taken. Below
+ * 0: nor is it, and whoever lent it goes on with what is staged.
+ */
 int32_t jfs_tail_flush(jfs_tail *tail);
 
 #endif

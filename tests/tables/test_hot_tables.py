@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -74,6 +76,9 @@ class Writers:
             return False
         return True
 
+    def has_taken(self, lines: int) -> bool:
+        return self.taken.total() >= lines
+
     def check(self, mount: MountedStore) -> None:
         for thread in self.threads:
             thread.join()
@@ -114,6 +119,25 @@ def test_a_database_that_hangs_is_told_and_nothing_else_waits(postgres: Server, 
         finally:
             postgres.signal(signal.SIGCONT)
         writers.check(mount)
+
+
+@pytest.mark.rule("S-224", "S-247")
+def test_what_another_connection_holds_up_is_committed_once(tmp_path: Path) -> None:
+    database = tmp_path / "store.db"
+    with mounted_for_writing(Path(f"sqlite:///{database}"), tmp_path / "mnt", "-o", "front=on") as mount:
+        (mount.path / "orders" / "orders").mkdir(parents=True)
+        writers = Writers(mount.path / "orders")
+        rival = sqlite3.connect(database, isolation_level=None, timeout=30)
+        for _ in range(10):
+            before = writers.taken.total()
+            rival.execute("BEGIN IMMEDIATE")
+            assert len(mount.queue("orders").lines()) >= before
+            rival.execute("COMMIT")
+            wanted = min(before + 1, LINES * WRITERS)
+            eventually(partial(writers.has_taken, wanted), deadline_s=30, what="some are taken")
+        rival.close()
+        writers.check(mount)
+        assert not writers.refused
 
 
 @pytest.mark.rule("S-247", "S-278")

@@ -48,7 +48,12 @@ class Lending:
 
     @property
     def defers(self) -> bool:
-        return self.parts.journals.messages.backend.defers
+        return self.tail.is_left
+
+    @property
+    def needs_python(self) -> bool:
+        backend = self.parts.journals.messages.backend
+        return backend.defers and backend.performs
 
     async def settled(self) -> None:
         """Return when all that was published is durable. Raises WriteFailed."""
@@ -128,14 +133,15 @@ class Lending:
         fields = self.tail.fields
         if not (fields.records or fields.error):
             return False
-        reached = self.parts.journals.messages.take_back(self.tail)
-        position = self.parts.journals.messages.position if self.defers else reached
+        is_shown = fields.flushes or fields.error
+        self.parts.journals.messages.take_back(self.tail)
+        position = self.parts.journals.messages.position
         self.parts.journals.ids.drawn(int(fields.id_last))
         USER_IDS.drawn(int(fields.step_last))
         for way in ways:
             self._count(way, position)
         fields.error = 0
-        if not self.defers:
+        if is_shown:
             self.published()
         return True
 

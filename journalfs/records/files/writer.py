@@ -426,9 +426,7 @@ class JournalWriter:
             return False
         if file.handle is None or self.upkeep.compacting:
             return False
-        if self._stage.record_count and not self.backend.defers:
-            return False
-        if not self.committer.lend(tail):
+        if not self.committer.lend(tail, is_empty=self._stage.record_count == 0):
             return False
         tail.begin(self._stage, self.ledger, file_id=file.file_id, previous=file.previous)
         fields, alignment_bytes = tail.fields, file.handle.alignment_bytes
@@ -440,15 +438,11 @@ class JournalWriter:
         return True
 
     def take_back(self, tail: Tail) -> Position:
-        """Go on behind what was published meanwhile. The position up to which it is durable: none of it
-        where the backend defers flushes.
-        """
+        """Go on behind what was published meanwhile. The position up to which it is durable."""
         fields, file = tail.fields, self.current
         reached = Position(self._position + int(fields.flushed_records))
-        if self.backend.defers:
-            self._staged(STAGED, int(fields.records))
-        else:
-            self._position += int(fields.records)
+        self._position = reached
+        self._staged(STAGED, int(fields.records - fields.flushed_records))
         if fields.flushes:
             file.end, file.records_end, file.last_position = int(fields.end), int(fields.records_end), reached
         self.committer.take_back(file.file_id, reached)
@@ -458,6 +452,8 @@ class JournalWriter:
             error = int(fields.error)
             lost = self.backend.lost(file.handle)
             self.committer.give_up(file.name, lost or OSError(error, os.strerror(error)))
+        elif not tail.is_left:  # the log was asked for just that
+            self._seal()
         return reached
 
     # ---- inside ----

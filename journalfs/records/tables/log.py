@@ -63,6 +63,7 @@ class TableLog:
 
     def __init__(self, database: Database, table: Table, lease: Lease) -> None:
         self.database, self.table, self.lease = database, table, lease
+        self.is_local: Final = database.dialect == "sqlite"
         self._asked: OneStatement | OneTransaction | None = None
         if database.spares(len(database.tables.journals)):
             if database.engine.dialect.driver == "psycopg":
@@ -133,6 +134,13 @@ class TableLog:
         if changes:
             asked.begin(changes.rows, changes.deleted, changes.ended)
         return bool(changes)
+
+    def attempt(self, records: Iterable[StagedRecord]) -> bool:
+        """Whether a flush is durable now. If not, it is for `commit`, which goes on with it."""
+        asked = self._asked
+        if not isinstance(asked, OneTransaction) or not self._has_begun(asked, records):
+            return False
+        return self._is_committed(asked.wait(0))
 
     def look(self) -> bool | None:
         """Whether what was begun is durable. None: there is no answer yet. False: `commit` finds out."""

@@ -18,6 +18,8 @@ from journalfs.records.tables.statement import Answer
 BEGINS: Final = {"pysqlite": ("BEGIN IMMEDIATE", "?"), "pymysql": ("BEGIN", "%s")}
 """Drivers that are used so, and what stands for a value there."""
 
+BUSY_MS_MAX: Final = 10
+"""Longest that SQLite waits here while another connection writes: where it takes longer, a thread does."""
 
 DELETED_AT_ONCE: Final = 500
 
@@ -56,6 +58,8 @@ class OneTransaction:
             judge(self._connection)
             self._connection.rollback()
             self._cursor = self._connection.connection.cursor()
+            if self._database.dialect == "sqlite":
+                self._cursor.execute(f"PRAGMA busy_timeout={BUSY_MS_MAX}")
         except SQLAlchemyError:  # who goes the usual way meets the same, and says what it is
             self._disconnect()
         except SystemFailure:
