@@ -221,13 +221,20 @@ class Watcher(Protocol):
         """Forget it: the store may say something else from here on; only of messages, it may be."""
 
 
+class Believer(Protocol):
+    """Lets somebody go on with what the store said until something goes."""
+
+    def left(self) -> None:
+        """Messages may have left the queues they were in."""
+
+
 class Waking(Protocol):
     """Tells that a store changed."""
 
     def watched_by(self, watcher: Watcher) -> None:
         """It is told of each change before anybody else is."""
 
-    def leaving_told(self, told: Callable[[], None]) -> None:
+    def leaving_told(self, believer: Believer) -> None:
         """The same, of changes with which messages may have left."""
 
     @property
@@ -925,11 +932,8 @@ class WritableStore(Store, Protocol):
     ) -> None:
         """Change what a queue knows of a message: `user.journalfs.deliveryCount` or `.scheduledTime`."""
 
-    def gather_with(self, gather: Callable[[], Awaitable[None]], nobody_waits: Callable[[], bool]) -> None:
-        """Before anything is made durable, `gather` is awaited: it returns when whoever has something to
-        change at this moment has begun to; `nobody_waits` says that this is nobody. Not called, everything
-        that can run gets one turn.
-        """
+    def gather_with(self, crowd: waiting.Crowd) -> None:
+        """Before anything is made durable, it is awaited. Not called, all that can run gets one turn."""
 
     @property
     def lending(self) -> Lending: ...

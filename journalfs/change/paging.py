@@ -147,7 +147,7 @@ class Writing:
         if not self._piles or pile is not self._piles[-1]:
             self._piles.append(pile)
         if page != before:
-            self.paging.left_behind(self.hold.address, before)
+            self.paging.check(self.hold.address, before)
 
     async def done(self, *, sync: bool) -> None:
         """Return when all of it is written, and with `sync` durable."""
@@ -198,8 +198,14 @@ class Paging:
         """What the journal says up to there was taken over, together with the pages as they were then."""
         self._looks = 0
         """How often."""
-        self.left_behind: Callable[[str, PageNumber], None] = lambda _address, _page: None
-        """Told of each page that nothing is appended to any more."""
+        self.to_check: dict[str, set[PageNumber]] = {}
+        """Pages of which something was consumed, or that are not appended to any more, until they are cleaned
+        up.
+        """
+
+    def check(self, address: str, page: PageNumber) -> None:
+        """Something of the page was consumed, or it is not appended to any more."""
+        self.to_check.setdefault(address, set()).add(page)
 
     def start(self) -> None:
         """Which addresses page, as a broker would find it."""
@@ -275,7 +281,7 @@ class Paging:
         except BaseException:
             self._holds[address].remove(hold)
             for page in hold.pages:
-                self.left_behind(address, page)
+                self.check(address, page)
             raise
         hold.position, hold.looks = self._journals.messages.position, self._looks
 

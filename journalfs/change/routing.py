@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from journalfs.bindings.model import BindingsState, Queue
 from journalfs.change.address_rules import ExpiryRule
@@ -125,13 +125,18 @@ class Alike:
         return len(self.texts) * self.route.queues_per_message
 
 
+class Consumers(Protocol):
+    def consumers_of(self, queue: QueueId) -> Sequence[Sequence[str]]:
+        """The selectors, all of which count, of each consumer of a queue."""
+
+
 @dataclass(slots=True)
 class Routing:
     core: Core
     is_large: Callable[[str, Outgoing], bool]
     """Whether the body of what is sent to an address goes to a file of its own."""
-    consumers_of: Callable[[QueueId], Sequence[Sequence[str]]] = lambda _queue: ()
-    """The selectors, all of which count, of each consumer of a queue. Set by whoever delivers."""
+    consumers: Consumers | None = None
+    """None where nobody delivers. Set by whoever does."""
     _turns: RoundRobin = field(default_factory=RoundRobin)
     _bindings: BindingsState | None = None
     _syntax: WildcardSyntax = field(default_factory=WildcardSyntax)
@@ -145,6 +150,9 @@ class Routing:
     _selectors: dict[str, Selector] = field(default_factory=dict)
     _told: set[QueueId] = field(default_factory=set)
     """Queues that get nothing, as an event says."""
+
+    def consumers_of(self, queue: QueueId) -> Sequence[Sequence[str]]:
+        return () if self.consumers is None else self.consumers.consumers_of(queue)
 
     def to_queue(self, address: str, queue: str) -> Queue:
         """The one queue of that name. Raises `NoRoute`."""

@@ -16,7 +16,7 @@ import contextlib
 import heapq
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +26,7 @@ from journalfs.clock import Clock
 from journalfs.engine.backend import LEFT, Backend, OpenFile
 from journalfs.engine.stage import Stage
 from journalfs.engine.tail import Tail
+from journalfs.engine.waiting import Crowd
 from journalfs.errors import StoreAway, WriteFailed
 from journalfs.ids import FileId
 from journalfs.limits import (
@@ -46,32 +47,34 @@ LEFT_OUT_MAX: Final = 16
 
 
 class Gathering:
-    """Who is about to flush asks `is_needless`, and awaits `gather` where it is not.
+    """Who is about to flush asks `is_needless`, and awaits the crowd where it is not.
 
     What waits to be read by the program need not bring anything: a kernel tells of names that it forgot
     beside the requests of a lone writer, and each time the scheduler would be gone through for that.
     """
 
-    __slots__ = ("_in_vain", "_left_out", "gather", "nobody_waits")
+    __slots__ = ("_in_vain", "_left_out", "crowd")
 
     def __init__(self) -> None:
-        self.gather: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
-        """Lets others stage what they have."""
-        self.nobody_waits: Callable[[], bool] | None = None
-        """Whether `gather` would find nobody. None: it is always awaited."""
+        self.crowd: Crowd | None = None
+        """None: everything that can run gets one turn."""
         self._in_vain = 0
         self._left_out = 0
 
     def is_needless(self) -> bool:
-        if self.nobody_waits is None:
+        if self.crowd is None:
             return False
-        if self.nobody_waits():
+        if self.crowd.is_quiet():
             return True
         if self._in_vain < IN_VAIN_MIN or self._left_out >= LEFT_OUT_MAX:
             self._left_out = 0
             return False
         self._left_out += 1
         return True
+
+    async def gather(self) -> None:
+        """Let others stage what they have."""
+        await (trio.lowlevel.checkpoint() if self.crowd is None else self.crowd.quiet())
 
     def brought(self, others: int) -> None:
         """So many came while it was awaited."""
@@ -104,13 +107,16 @@ class CommitCounts:
 
 class Committer:
     """Writes sealed buffers in order. `seal` is asked for what is staged when there is room for a flush; it
-    calls `push` if there is something.
+    calls `push` if there is something. `while_waiting` is called whenever the disk has just been given
+    something to do.
     """
 
-    def __init__(self, backend: Backend, clock: Clock, *, seal: Callable[[], None]) -> None:
+    def __init__(
+        self, backend: Backend, clock: Clock, *, seal: Callable[[], None], while_waiting: Callable[[], None]
+    ) -> None:
         self._backend = backend
         self._clock = clock
-        self._seal = seal
+        self._seal, self._while_waiting = seal, while_waiting
         self._queue: deque[Flush] = deque()
         self._under_way: deque[Flush] = deque()
         self._by_tag: dict[int, Flush] = {}
@@ -134,8 +140,6 @@ class Committer:
         self._token: trio.lowlevel.TrioToken | None = None
         self._lent: Tail | None = None
         self.gathering = Gathering()
-        self.while_waiting: Callable[[], None] = lambda: None
-        """Called whenever the disk has just been given something to do."""
 
     # ---- buffers ----
 
@@ -288,7 +292,7 @@ class Committer:
             while self.reached_position < position and self.failure is None:
                 self._start()
                 if self.reached_position < position and self.failure is None:
-                    self.while_waiting()
+                    self._while_waiting()
                     await self._until_event()
                     self._collect(0)
         finally:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from time import monotonic_ns
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from journalfs.limits import PIECE_NS
 
@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     import trio
 
 _Result = TypeVar("_Result")
+
+
+class Crowd(Protocol):
+    """Those who may be about to change something, and share what makes it durable."""
+
+    def is_quiet(self) -> bool:
+        """Whether nobody is."""
+
+    async def quiet(self) -> None:
+        """Return when whoever has something to change at this moment has begun to."""
 
 
 async def offload(work: Callable[[], _Result]) -> _Result:

@@ -30,7 +30,7 @@ from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, PageNumber, QueueId
 from journalfs.live.events import Events, LoopLag
 from journalfs.live.lost_bindings import LostBindings
-from journalfs.live.memory import ActingLimit, Totals
+from journalfs.live.memory import ActingLimit, Limiting, Totals
 from journalfs.live.missing import missing_directories
 from journalfs.live.part_names import PartNames
 from journalfs.live.runs import RunsStore
@@ -238,8 +238,8 @@ class Core(RunsStore):
     totals: Totals = field(init=False)
     torn: set[int] = field(default_factory=set)
     """Journal files, by slot, of which a reader could not read something that was measured."""
-    limits_of: Callable[[str], ActingLimit | None] = lambda address: None
-    """What limits do to an address; None where nobody publishes. Set by a store that is written."""
+    limits: Limiting | None = None
+    """None where nobody publishes. Set by a store that is written."""
     in_delivery: HeldMessages = field(default_factory=HeldMessages)
     """Messages that readers of a stream have and have not acknowledged yet."""
     missing_journal_files: Sequence[str] = ()
@@ -275,6 +275,9 @@ class Core(RunsStore):
     _duplicates: tuple[tuple[int, int], Mapping[str, int]] = ((-1, -1), {})
 
     lag: LoopLag = field(init=False)
+
+    def limits_of(self, address: str) -> ActingLimit | None:
+        return None if self.limits is None else self.limits.acting(address)
 
     def __post_init__(self) -> None:
         super(Core, self).__post_init__()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from journalfs.bindings.model import BindingsState, Queue
 from journalfs.engine.waiting import Slices
@@ -68,6 +68,11 @@ class ActingLimit(NamedTuple):
     blocked_writers: int
     dropped_messages: int
     """Since the store was opened."""
+
+
+class Limiting(Protocol):
+    def acting(self, address: str) -> ActingLimit:
+        """What limits do to an address."""
 
 
 def held_in_queues(core: OpenStore, address: str, queues: Iterable[QueueId]) -> Footprint:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import trio
 
-    from journalfs.api import Watcher
+    from journalfs.api import Believer, Watcher
 
 
 class Waking:
@@ -17,14 +15,14 @@ class Waking:
     nothing that happens in between is missed.
     """
 
-    __slots__ = ("_leaving", "_waiting", "_watcher", "count")
+    __slots__ = ("_believer", "_waiting", "_watcher", "count")
 
     def __init__(self) -> None:
         self.count = 0
         self._waiting: dict[bool, trio.Event] = {}
         """By whether they are patient."""
         self._watcher: Watcher | None = None
-        self._leaving: Callable[[], None] = lambda: None
+        self._believer: Believer | None = None
 
     @property
     def awaited(self) -> bool:
@@ -35,13 +33,14 @@ class Waking:
         """It is told of each change before anybody else is."""
         self._watcher = watcher
 
-    def leaving_told(self, told: Callable[[], None]) -> None:
+    def leaving_told(self, believer: Believer) -> None:
         """It is told of changes with which messages may have left, before anybody else is."""
-        self._leaving = told
+        self._believer = believer
 
     def left(self) -> None:
         """Messages may have left the queues they were in."""
-        self._leaving()
+        if self._believer is not None:
+            self._believer.left()
         self.ring()
 
     def begin(self, *, only_messages: bool = False) -> None:

@@ -564,8 +564,7 @@ class MountContext:
         self.kept_permissions: api.KeptPermissions = store.permissions if of is None else of.kept_permissions
         self.believed = Believed()
         self.publications = Publications()
-        self.shares: Shares = Shares(store.user_limits()) if of is None else of.shares
-        self.shares.tell = report.refused
+        self.shares: Shares = Shares(store.user_limits(), report.refused) if of is None else of.shares
         self.staged_room = StagedRoom(store.user_limits().get(SETTING, -1), self.shares, self.staging)
         self.interruptions = Interruptions(self.shares)
         self.detachment, self.endings = Detachment(), Endings()

@@ -48,12 +48,14 @@ _ERRNO: Final = {
 class Shares:
     """Counts by user. Root and the user who mounted have no share: all that is left is theirs."""
 
-    def __init__(self, limits: Mapping[str, int]) -> None:
+    def __init__(
+        self, limits: Mapping[str, int], tell: Callable[[str, str], None] = lambda setting, reason: None
+    ) -> None:
+        """`tell` is told of each refusal: the setting, and why."""
+        self.tell = tell
         self._max = {share: limits[share] for share in Share if share in limits}
         self._held: dict[Share, Counter[int]] = {share: Counter() for share in Share}
         self._unlimited = {0, os.getuid(), os.geteuid()}
-        self.tell: Callable[[str, str], None] = lambda setting, reason: None
-        """Is told of each refusal: the setting, and why."""
 
     def is_limited(self, user: int) -> bool:
         return user not in self._unlimited

@@ -120,7 +120,7 @@ class _Mount:
                 opened = fuse_descriptors() - before
                 self._context.interruptions.descriptors = frozenset(opened)
                 if len(opened) == 1 and not self._context.read_only:
-                    self._store.waking.leaving_told(self._context.believed.left)
+                    self._store.waking.leaving_told(self._context.believed)
                     self._context.believed.begin(*opened)
                 self._choose_loop(opened)
                 trio.lowlevel.add_instrument(self._watch)
@@ -197,7 +197,7 @@ class _Mount:
         self._notice_signals(fast)
         self._report.loop = "fast"
         if not self._context.read_only:
-            self._context.changing().gather_with(fast.quiet, fast.is_quiet)
+            self._context.changing().gather_with(fast)
             self.operations.publish_in_front()
 
     def _start_front(self, trio_fd: int) -> Front | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import pytest
@@ -16,6 +17,7 @@ from journalfs.errors import NoSpace, ReadOnlyStore, RecordRefused, RecordTooLar
 from journalfs.ids import FileId, Position, RecordId, TxId
 from journalfs.limits import INLINE_FLUSH_NS_MAX, JOURNAL_HEADER_BYTES
 from journalfs.records.files.pool import FilePool, encode_header
+from journalfs.records.files.upkept import JournalReader
 from journalfs.records.files.write_settings import WriteSettings
 from journalfs.records.files.writer import JournalWriter
 from tests.differential.encode import record
@@ -142,40 +144,37 @@ async def test_what_must_not_be_broken_off_is_waited_for(disk: SimulatedDisk, wr
     assert writer.committer.counts.flushes == 1
 
 
+@dataclass
+class Crowd:
+    alone: bool = True
+    gathered: int = 0
+
+    def is_quiet(self) -> bool:
+        return self.alone
+
+    async def quiet(self) -> None:
+        self.gathered += 1
+        await trio.lowlevel.checkpoint()
+
+
 async def test_a_publisher_who_is_alone_takes_no_turn(disk: SimulatedDisk, writer: JournalWriter) -> None:
     await writer.durable(writer.stage_add(RecordId(1), 45, b""))
     writer.committer.counts.flush_ns = INLINE_FLUSH_NS_MAX  # flushes are quick
-    gathering, alone, gathered = writer.committer.gathering, True, 0
-
-    async def gather() -> None:
-        nonlocal gathered
-        gathered += 1
-        await trio.lowlevel.checkpoint()
-
-    gathering.nobody_waits, gathering.gather = lambda: alone, gather
+    crowd = writer.committer.gathering.crowd = Crowd()
     with assert_no_checkpoints():
         await writer.durable_unbroken(writer.stage_add(RecordId(2), 45, b"alone"))
     assert bodies(disk)[-1] == b"alone"
-    assert gathered == 0
-    alone = False
+    assert crowd.gathered == 0
+    crowd.alone = False
     await writer.durable_unbroken(writer.stage_add(RecordId(3), 45, b"not alone"))
     assert bodies(disk)[-1] == b"not alone"
-    assert gathered == 1
+    assert crowd.gathered == 1
 
 
 async def test_who_waited_in_vain_for_others_flushes_at_once(disk: SimulatedDisk) -> None:
     """Somebody always waits to be served, and never brings anything. Once others do, flushes are shared."""
     writer = JournalWriter.open(disk, WriteSettings(prefix="data", file_size_bytes=1 << 16), FakeClock())
-    gathering = writer.committer.gathering
-    gathering.nobody_waits = lambda: False
-    gathered = 0
-
-    async def gather() -> None:
-        nonlocal gathered
-        gathered += 1
-        await trio.lowlevel.checkpoint()
-
-    gathering.gather = gather
+    crowd = writer.committer.gathering.crowd = Crowd(alone=False)
     await writer.durable(writer.stage_add(RecordId(1), 45, b""))
     writer.committer.counts.flush_ns = INLINE_FLUSH_NS_MAX  # flushes are quick
     record = 1
@@ -187,10 +186,10 @@ async def test_who_waited_in_vain_for_others_flushes_at_once(disk: SimulatedDisk
 
     for _ in range(IN_VAIN_MIN - 1 + LEFT_OUT_MAX):
         await publish()
-    assert gathered == IN_VAIN_MIN
+    assert crowd.gathered == IN_VAIN_MIN
     for _ in range(LEFT_OUT_MAX + 1):
         await publish()
-    assert gathered == IN_VAIN_MIN + 1
+    assert crowd.gathered == IN_VAIN_MIN + 1
     for _ in range(2):
         before = writer.committer.counts.flushes
         for _ in range(LEFT_OUT_MAX + 2):
@@ -201,7 +200,7 @@ async def test_who_waited_in_vain_for_others_flushes_at_once(disk: SimulatedDisk
 
 
 async def test_a_lone_publisher_is_told_of_a_failure(disk: SimulatedDisk, writer: JournalWriter) -> None:
-    writer.committer.gathering.nobody_waits = lambda: True
+    writer.committer.gathering.crowd = Crowd()
     await writer.durable(writer.stage_add(RecordId(1), 45, b""))
     writer.committer.counts.flush_ns = 1
 
@@ -384,12 +383,12 @@ async def test_who_leads_a_flush_is_told_where_another_found_that_it_failed(
         if call == "complete":
             raise OSError(errno.EIO, "refused")
 
-    def drain() -> None:
-        with pytest.raises(WriteFailed):
-            writer.drain()
+    class Draining(JournalReader):
+        def while_waiting(self) -> None:
+            with pytest.raises(WriteFailed):
+                writer.drain()
 
-    disk.before = refuse
-    writer.committer.while_waiting = drain
+    disk.before, writer.reader = refuse, Draining()
     position = writer.stage_add(RecordId(1), 45, b"one")
     with pytest.raises(WriteFailed):
         await writer.durable(position)

@@ -98,13 +98,28 @@ def is_function(value: ast.expr) -> bool:
     return False
 
 
+@cache
+def callables() -> frozenset[str]:
+    """Attributes that are declared to be functions, and nothing else anywhere."""
+    declared: dict[str, set[bool]] = {}
+    for source in product().values():
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute | ast.Name):
+                name = node.target.attr if isinstance(node.target, ast.Attribute) else node.target.id
+                declared.setdefault(name, set()).add(ast.unparse(node.annotation).startswith("Callable["))
+    return frozenset(name for name, kinds in declared.items() if kinds == {True})
+
+
 def assigned_functions() -> Iterator[str]:
     for source in product().values():
         for node in ast.walk(source.tree):
-            if not isinstance(node, ast.Assign) or not is_function(node.value):
+            if not isinstance(node, ast.Assign):
                 continue
-            for target in node.targets:
-                if isinstance(target, ast.Attribute) and ast.unparse(target.value) not in {"self", "cls"}:
+            for target in (one for whole in node.targets for one in ast.walk(whole)):
+                if not isinstance(target, ast.Attribute) or not isinstance(target.ctx, ast.Store):
+                    continue
+                given = is_function(node.value) or target.attr in callables()
+                if given and ast.unparse(target.value) not in {"self", "cls"}:
                     yield f"{source.name}: {ast.unparse(target)}"
 
 
@@ -160,14 +175,9 @@ LIVE: Final = {
 ASSIGNED: Final = [
     "journalfs/exchange/xml_in.py: parser.CharacterDataHandler",
     "journalfs/exchange/xml_in.py: parser.StartDoctypeDeclHandler",
-    "journalfs/records/files/writer.py: self.pool.on_doubt",
     "journalfs/store_owner.py: builtins.__import__",
-    "journalfs/store/write/self_reading.py: journals.bindings.before_emptying",
-    "journalfs/store/write/self_reading.py: journals.messages.before_emptying",
-    "journalfs/store/write/self_reading.py: journals.messages.committer.while_waiting",
-    "journalfs/store/write/self_reading.py: journals.messages.pool.held",
-    "journalfs/store/write/self_reading.py: journals.messages.upkeep.gone",
 ]
+"""Of libraries that are told what to call in no other way: expat, and Python's import."""
 
 USING_PRIVATES: Final = {
     "native/build_backend.py": 1,

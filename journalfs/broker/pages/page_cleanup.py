@@ -51,7 +51,6 @@ class PageCleanup:
         self.journals = parts.journals
         self.paging = parts.paging
         self.bodies = parts.bodies
-        self._to_check: dict[str, set[PageNumber]] = {}
         self._stale_too = False
         """Records about what is not there any more are to be looked for."""
         self._finished_before = 0
@@ -60,7 +59,6 @@ class PageCleanup:
         """When the messages in pages were noted the last time."""
         self.turn = FairLock()
         """While somebody has it no page is deleted."""
-        self.paging.left_behind = self.check
 
     def start(self) -> None:
         """Once journal and pages were read: brokers, and crashes, leave all kinds of things behind."""
@@ -72,7 +70,7 @@ class PageCleanup:
     async def consumed(self, address: str, pages: Iterable[int]) -> None:
         """Messages of these pages were acknowledged: clean up behind them, as far as it goes."""
         for page in set(pages):
-            self.check(address, PageNumber(page))
+            self.paging.check(address, PageNumber(page))
         if self.due:
             await self._tidy_what_can_be()
 
@@ -141,16 +139,12 @@ class PageCleanup:
 
     @property
     def due(self) -> bool:
-        return bool(self._to_check) or self._stale_too
-
-    def check(self, address: str, page: PageNumber) -> None:
-        """Something of the page was consumed, or it is not appended to any more."""
-        self._to_check.setdefault(address, set()).add(page)
+        return bool(self.paging.to_check) or self._stale_too
 
     def check_address(self, address: str) -> None:
         paged = self.core.paged(address)
         if paged is not None:
-            self._to_check.setdefault(address, set()).update(paged.files)
+            self.paging.to_check.setdefault(address, set()).update(paged.files)
 
     async def tidy(self, *, at_once: bool = False) -> None:
         """Do what is due. Raises JournalfsError; what is left is done the next time. Few pages are deleted
@@ -164,13 +158,13 @@ class PageCleanup:
                 self._stale_too = False
             finished = {address for address, paged in self.core.pages.items() if paged.finished}
             slices = Slices()
-            for address in self._to_check.keys() | finished:
+            for address in self.paging.to_check.keys() | finished:
                 await slices.pause()
-                pages = self._to_check.pop(address, set())
+                pages = self.paging.to_check.pop(address, set())
                 try:
                     await self._tidy(address, pages, at_once=at_once)
                 except JournalfsError:
-                    self._to_check.setdefault(address, set()).update(pages)
+                    self.paging.to_check.setdefault(address, set()).update(pages)
                     raise
 
     def _readable(self) -> bool:
@@ -191,7 +185,7 @@ class PageCleanup:
             paged.finished.clear()  # nothing is deleted before there are queues again, or the address goes
             return
         if not current_now:
-            self._to_check.setdefault(address, set()).update(pages)
+            self.paging.to_check.setdefault(address, set()).update(pages)
             return
         current = self.paging.current_page(address, paged)
         there = pages & paged.files.keys()
@@ -208,7 +202,7 @@ class PageCleanup:
             # Nothing is written to these pages any more, so nobody makes what is known of them wrong.
             await checkpoint()
         if later:
-            self._to_check.setdefault(address, set()).update(later)
+            self.paging.to_check.setdefault(address, set()).update(later)
         if position is not None:
             await self.journals.messages.durable(position)
         finished, left = len(paged.finished), len(paged.files) - len(paged.finished)
@@ -499,7 +493,7 @@ class PageCleanup:
         """Remove the page folder of an address without queues. Raises `SystemFailure`."""
         paged = self.core.paged(address)
         self.paging.forget(address)
-        self._to_check.pop(address, None)
+        self.paging.to_check.pop(address, None)
         if paged is None:
             return
         scans = (paged.scan(number) for number in paged.numbers())

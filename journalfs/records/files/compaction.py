@@ -205,7 +205,7 @@ class Compaction:
         current_id = writer.current.file_id
         await offload(lambda: writer.pool.renew(above=current_id))
         await writer.committer.flush_all()
-        await writer.before_emptying()
+        await writer.reader.before_emptying()
         return await self._replace(old, survivors, current_id)
 
     async def run_in_place(self, count: int) -> CompactionDone:
@@ -255,7 +255,7 @@ class Compaction:
         try:
             await offload(lambda: self._commit(outputs))
             await self._exchange(old, outputs)
-            await writer.before_emptying()
+            await writer.reader.before_emptying()
             free = await offload(lambda: self._empty(old))
             await offload(self._settle)
         except OSError as error:
@@ -328,7 +328,7 @@ class Compaction:
             writer.ready_file = None
         await offload(lambda: pool.make_way(needed))
         # Whoever reads the journal beside its writer has them mapped: until then they take room.
-        await writer.before_emptying()
+        await writer.reader.before_emptying()
 
     def _write_outputs(self, contents: list[bytearray], sizes: list[int], first_id: int) -> list[WriteFile]:
         writer, backend = self._writer, self._backend
@@ -412,7 +412,8 @@ class Compaction:
         pool, writer = self._writer.pool, self._writer
         free: list[WriteFile] = []
         for file in old:
-            ready = pool.retire(file, files_in_use=len(writer.data) + len(free) + 1)
+            held, in_use = writer.reader.holds(file.name), len(writer.data) + len(free) + 1
+            ready = pool.retire(file, files_in_use=in_use, held=held)
             if ready is not None:
                 free.append(ready)
         self._backend.sync_directory()

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from journalfs.engine.backend import Backend, OpenFile, scan_view
 from journalfs.engine.checksums import NOWHERE
@@ -21,6 +22,9 @@ from journalfs.ids import FileId, rid_of
 from journalfs.limits import JOURNAL_HEADER_BYTES, LENGTHENED_BYTES
 from journalfs.records.files.directory import SHORT_STEP_BYTES
 from journalfs.records.files.write_settings import WriteSettings, round_up
+
+if TYPE_CHECKING:
+    from journalfs.engine.committer import Committer
 
 VERSION, USER_VERSION = 2, 0
 ATTIC = "attic"
@@ -134,14 +138,14 @@ class FilePool:
         self.free: deque[WriteFile] = deque()
         self.crowded = False
         """The disk is as full as it may be: free files are room for others, and not kept."""
-        self.on_doubt: Callable[[str, OSError], None] | None = None
-        """Told of a failed write or sync after which it is not known what is on the disk; asking again would
-        be answered from memory. Called in whatever thread it happened."""
-        self.held: Callable[[str], bool] = lambda name: False
-        """Whether somebody still reads the content of a file that nothing needs any more: such a file is
-        deleted, which leaves its bytes to those who have it open, and never used again. Called in any thread.
-        """
+        self._committer: Committer | None = None
         self.first_record = round_up(JOURNAL_HEADER_BYTES, backend.alignment_bytes)
+
+    def written_by(self, committer: Committer) -> None:
+        """It gives up after a failed write or sync after which it is not known what is on the disk: asking
+        again would be answered from memory.
+        """
+        self._committer = committer
 
     def new_id(self) -> FileId:
         with self._one_at_a_time:
@@ -188,8 +192,8 @@ class FilePool:
         try:
             yield
         except OSError as error:
-            if self.on_doubt is not None:
-                self.on_doubt(name, error)
+            if self._committer is not None:
+                self._committer.give_up(name, error)
             raise
 
     def reinitialise(self, file: WriteFile, file_id: FileId) -> WriteFile:
@@ -221,15 +225,16 @@ class FilePool:
         """Whether a file may be used again."""
         return file.is_as_made(self._settings.file_size_bytes) and not self._backend.is_linked(file.name)
 
-    def retire(self, file: WriteFile, *, files_in_use: int) -> WriteFile | None:
+    def retire(self, file: WriteFile, *, files_in_use: int, held: bool = False) -> WriteFile | None:
         """Make a file free that nothing needs. Returns it if it joins the pool (see `put`), else it is gone.
+        One that is `held` is.
 
         Durable on return: a later file may hold the deletes of what is in this one, and must not go before
         it.
         """
         self.keep_unreadable(file)
         with self._doubtful(file.name):
-            return self._retire(file, files_in_use)
+            return self._retire(file, files_in_use, held)
 
     def keep_unreadable(self, file: WriteFile) -> None:
         """Put what could not be read of a file out of the way of what becomes of it. Raises OSError."""
@@ -237,9 +242,8 @@ class FilePool:
             self._keep(self._backend, file)
             file.unreadable = ()
 
-    def _retire(self, file: WriteFile, files_in_use: int) -> WriteFile | None:
+    def _retire(self, file: WriteFile, files_in_use: int, held: bool) -> WriteFile | None:
         settings, backend = self._settings, self._backend
-        held = self.held(file.name)
         if file.lengthened or backend.is_linked(file.name) or self._is_short(file):
             self._discard(file, file.file_id)
         elif not self.usable(file):

@@ -70,10 +70,6 @@ class Upkeep:
         """Up to which record the journal went, and how many bytes were free on the disk, when no room could
         be made: unless one of them changes, none can.
         """
-        self.gone: Callable[[], str | None] = lambda: None
-        """Name of a file of which all is lost: taken away with records in it, emptied, or zeros only. What
-        other files say of its messages would be left out of what compaction writes, and it may be put back.
-        """
 
     async def run(self) -> None:
         """Until cancelled, or until nothing can be written any more."""
@@ -140,7 +136,7 @@ class Upkeep:
             await unbroken(self._shed)
         if self._deleted:
             # Whoever reads the journal beside its writer has them mapped: until then they take room.
-            await unbroken(self._writer.before_emptying)
+            await unbroken(self._writer.reader.before_emptying)
             self._deleted = False
 
     async def _retain(self) -> None:
@@ -226,7 +222,7 @@ class Upkeep:
     async def _plan(self) -> Plan | None:
         """What compaction could rewrite without another file to go on in."""
         writer = self._writer
-        if self.gone() is not None:
+        if self._writer.reader.lost_file() is not None:
             return None
         files: list[Rewritable] = []
         for file in writer.data[:-1]:
@@ -334,7 +330,7 @@ class Upkeep:
         slots = set(writer.ledger.reclaimable([file.slot for file in counted]))
         going = [file for file in counted if file.slot in slots and file is not writer.current]
         if going:
-            await writer.before_emptying()
+            await writer.reader.before_emptying()
         for file in going:
             file.going = True
             try:
@@ -354,7 +350,8 @@ class Upkeep:
     async def _retire(self, file: WriteFile) -> None:
         writer = self._writer
         in_use = self._files_in_use - 1
-        free = await offload(lambda: writer.pool.retire(file, files_in_use=in_use))
+        holds = writer.reader.holds
+        free = await offload(lambda: writer.pool.retire(file, files_in_use=in_use, held=holds(file.name)))
         if free is not None:
             writer.pool.free.append(free)
             writer.short_of_space = False
@@ -370,7 +367,7 @@ class Upkeep:
         files = writer.data[:-1]
         if settings.compact_min_files == 0 or len(files) <= settings.compact_min_files:
             return False
-        if self.gone() is not None or self._waits_for_what_is_lost(len(files)):
+        if self._writer.reader.lost_file() is not None or self._waits_for_what_is_lost(len(files)):
             return False
         if any(file.file_id in self.contradicted or self._lacks_copy(file) for file in files):
             return False
@@ -394,14 +391,14 @@ class Upkeep:
         return await self._compacted(Compaction.run)
 
     async def _compacted(self, run: Callable[[Compaction], Awaitable[CompactionDone]]) -> CompactionDone:
-        gone = self.gone()
+        gone = self._writer.reader.lost_file()
         if gone is not None:
             reason = "this file is lost: the journal is not compacted before it is back"
             raise Damaged(gone, 0, reason)
         self.compacting = True
         try:
             # While it goes on, whoever reads the journal beside its writer has to keep up.
-            await self._writer.before_emptying()
+            await self._writer.reader.before_emptying()
             done = await run(Compaction(self._writer, self.contradicted, self.room))
         finally:
             self.compacting = False

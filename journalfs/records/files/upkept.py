@@ -1,9 +1,10 @@
-"""What the upkeep of a log sees of whoever appends to it."""
+"""What the upkeep of a log sees of whoever appends to it, and of whoever reads it beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
+
+from journalfs.engine.waiting import checkpoint
 
 if TYPE_CHECKING:
     from journalfs.clock import Clock
@@ -17,6 +18,31 @@ if TYPE_CHECKING:
     from journalfs.records.files.write_settings import WriteSettings
 
 
+class JournalReader:
+    """Whoever reads a journal beside its writer. As it stands, nobody."""
+
+    async def before_emptying(self) -> None:
+        """Awaited before files are emptied whose records nothing needs, or that live on in other files, and
+        after some were deleted.
+        """
+        await checkpoint()
+
+    def holds(self, name: str) -> bool:
+        """Whether somebody still reads the content of a file that nothing needs any more: such a file is
+        deleted, which leaves its bytes to those who have it open, and never used again. Called in any thread.
+        """
+        return False
+
+    def lost_file(self) -> str | None:
+        """Name of a file of which all is lost: taken away with records in it, emptied, or zeros only. What
+        other files say of its messages would be left out of what compaction writes, and it may be put back.
+        """
+        return None
+
+    def while_waiting(self) -> None:
+        """The disk has just been given something to do."""
+
+
 class UpkeptJournal(Protocol):
     """See `journalfs.records.files.writer.JournalWriter`."""
 
@@ -28,7 +54,7 @@ class UpkeptJournal(Protocol):
     data: list[WriteFile]
     ready_file: WriteFile | None
     short_of_space: bool
-    before_emptying: Callable[[], Awaitable[None]]
+    reader: JournalReader
     retention: Retention | None
     bell: Bell
     committer: Committer

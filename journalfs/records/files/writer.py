@@ -11,7 +11,7 @@ import errno
 import logging
 import os
 from array import array
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -25,7 +25,7 @@ from journalfs.engine.message_batch import TOO_LONG, CopyBatch, TextBatch
 from journalfs.engine.stage import ABSENT, EXISTS, HELD, NO_ROOM, STAGED, Stage, record_bytes
 from journalfs.engine.status import check
 from journalfs.engine.tail import Tail
-from journalfs.engine.waiting import Bell, checkpoint, together
+from journalfs.engine.waiting import Bell, together
 from journalfs.errors import NoSpace, ReadOnlyStore, RecordRefused, RecordTooLarge, SystemFailure
 from journalfs.format.record_types import BindingType, MessageType, RecordKind
 from journalfs.ids import FileId, Position, RecordId, TxId
@@ -35,6 +35,7 @@ from journalfs.records.files.opening import LeftOff, Opened, append_position, op
 from journalfs.records.files.pool import FilePool, WriteFile
 from journalfs.records.files.retention import Retention
 from journalfs.records.files.upkeep import Upkeep
+from journalfs.records.files.upkept import JournalReader
 from journalfs.records.files.write_settings import WriteSettings, round_up
 
 # Which records take room, and are not there to make some.
@@ -86,13 +87,11 @@ class JournalWriter:
         self.ready_file: WriteFile | None = None
         self.short_of_space = False
         """No further file could be made: what is left is for what makes room."""
-        self.before_emptying: Callable[[], Awaitable[None]] = checkpoint
-        """Awaited before files are emptied whose records nothing needs, or that live on in other files, and
-        after some were deleted: for whoever reads the journal beside its writer."""
+        self.reader = JournalReader()
         self.retention: Retention | None = None
         self.bell = Bell()
-        self.committer = Committer(backend, clock, seal=self._seal)
-        self.pool.on_doubt = self.committer.give_up
+        self.committer = Committer(backend, clock, seal=self._seal, while_waiting=self._while_waiting)
+        self.pool.written_by(self.committer)
         self.bytes_read = opened.bytes_read
         """To open it."""
         self.upkeep = Upkeep(self)
@@ -575,6 +574,9 @@ class JournalWriter:
         if error.errno in _SPACE_ERRORS:
             return NoSpace(self.current.name, error.strerror or str(error))
         return SystemFailure.from_os(error, self.current.name, doing="go on in another file")
+
+    def _while_waiting(self) -> None:
+        self.reader.while_waiting()
 
     def could_go_on(self) -> bool:
         """Whether there is a file, or room to make one, behind the one that is kept ready."""

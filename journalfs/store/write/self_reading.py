@@ -15,17 +15,18 @@ from journalfs import door
 from journalfs.change.journals import Journals
 from journalfs.damage import Damage
 from journalfs.engine.links import CUT_SHORT, TAKEN_AWAY
-from journalfs.engine.waiting import FairLock, unbroken
+from journalfs.engine.waiting import Crowd, FairLock, unbroken
 from journalfs.errors import JournalfsError, OutOfResources, StoreAway
 from journalfs.ids import FileId, Position
 from journalfs.limits import CATCH_UP_BYTES_MIN
 from journalfs.live.core import Core
 from journalfs.live.missing import taken_away
 from journalfs.records.files.loader import JournalLoader, PollResult
+from journalfs.records.files.upkept import JournalReader
 from journalfs.store.store import JournalStore
 
 
-class SelfReadingStore(JournalStore):
+class SelfReadingStore(JournalStore, JournalReader):
     """Use on the trio thread."""
 
     def __init__(
@@ -53,11 +54,7 @@ class SelfReadingStore(JournalStore):
         self._failure_told: Exception | None = None
         self._advanced_to = Position(0)
         """What was taken over of what is durable."""
-        journals.messages.pool.held = core.is_rendered
-        journals.messages.before_emptying = self._let_files_go
-        journals.bindings.before_emptying = self._let_bindings_go
-        journals.messages.upkeep.gone = self._lost_file
-        journals.messages.committer.while_waiting = self._while_waiting
+        journals.messages.reader, journals.bindings.reader = self, _BindingsReader(self)
 
     # -- whether it can be written ---------------------------------------------------------------------------
 
@@ -83,9 +80,8 @@ class SelfReadingStore(JournalStore):
         else:
             self.core.events.add("write-failed", str(failure), level=logging.ERROR)
 
-    def gather_with(self, gather: Callable[[], Awaitable[None]], nobody_waits: Callable[[], bool]) -> None:
-        gathering = self.journals.messages.committer.gathering
-        gathering.gather, gathering.nobody_waits = gather, nobody_waits
+    def gather_with(self, crowd: Crowd) -> None:
+        self.journals.messages.committer.gathering.crowd = crowd
 
     # -- becoming durable, and shown -------------------------------------------------------------------------
 
@@ -168,7 +164,7 @@ class SelfReadingStore(JournalStore):
         """Take over what is durable; False where it cannot be, as while the journal is being read anew."""
         return not self._reading_anew.locked() and self._take_over_now()
 
-    def _while_waiting(self) -> None:
+    def while_waiting(self) -> None:
         """The disk is busy: a good time to catch up, if it is worth it."""
         if self.core.behind:
             written = self.journals.messages.committer.counts.bytes_written
@@ -193,7 +189,10 @@ class SelfReadingStore(JournalStore):
             writer.committer.give_up(name, FileNotFoundError(errno.ENOENT, TAKEN_AWAY))
         return list(dict.fromkeys([*taken_away(loader, gone), *super()._lost_since(loader)]))
 
-    def _lost_file(self) -> str | None:
+    def holds(self, name: str) -> bool:
+        return self.core.is_rendered(name)
+
+    def lost_file(self) -> str | None:
         return self.core.loaded.lost_file()
 
     async def _catch_up(self) -> None:
@@ -208,14 +207,14 @@ class SelfReadingStore(JournalStore):
         if not self._reading_anew.locked() and not self.journals.messages.upkeep.compacting:
             await self._catch_up()
 
-    async def _let_files_go(self) -> None:
+    async def before_emptying(self) -> None:
         """Show everything from where it will stay: files are about to be emptied."""
         async with self._reading_anew:
             result = self._advance(list_files=True)
             if result is PollResult.REWRITTEN:
                 await self._reload()
 
-    async def _let_bindings_go(self) -> None:
+    async def let_bindings_go(self) -> None:
         """Take over what files say that are about to be emptied: only those that stay are read again."""
         self._bindings_seen = ()
         if self._look_at_bindings():
@@ -271,3 +270,11 @@ class SelfReadingStore(JournalStore):
             # All is durable, so that a file counts which nothing was written to yet.
             return writer.current.file_id, writer.current.records_end
         return writer.durable_end()
+
+
+class _BindingsReader(JournalReader):
+    def __init__(self, store: SelfReadingStore) -> None:
+        self._store = store
+
+    async def before_emptying(self) -> None:
+        await self._store.let_bindings_go()

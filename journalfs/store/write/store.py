@@ -132,8 +132,7 @@ class WritingStore(SelfReadingStore):
             lambda: self._change("deleting what nobody uses"),
             self.left_unpublished,
         )
-        core.limits_of = self.admission.acting
-        parts.routing.consumers_of = self.deliveries.consumers_of
+        core.limits, parts.routing.consumers = self.admission, self.deliveries
         self._addresses_paging = lambda: parts.paging.addresses
 
     @cached_property
