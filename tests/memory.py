@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from journalfs import door
 from journalfs.bodies.aside import Aside
-from journalfs.bodies.flushed import FlushedFolder, FoundNotes
+from journalfs.bodies.flushed import FlushedFolder, FlushNote, FoundNotes
 from journalfs.bodies.writing import BodyStore, NewBody
 from journalfs.config.database import DRIVERS, DatabaseSettings
 from journalfs.engine.disk import DiskBackend
@@ -26,7 +26,6 @@ from journalfs.engine.logged import Failing, LoggedBackend
 from journalfs.engine.page_file import PageFile, PageStore
 from journalfs.engine.stage import StagedRecord
 from journalfs.errors import StoreBusy
-from journalfs.format.flush_note import FlushNote
 from journalfs.format.record_types import RecordKind
 from journalfs.ids import MessageId
 from journalfs.records import sources

@@ -1,29 +1,73 @@
-"""What flushes made durable and no publication has taken over yet: a note each, and bodies that are long.
+"""What flushes made durable and no publication has taken over yet (docs/operate/folder.md): a note each, and
+bodies that are long.
 
-`ID.note` is the note, with the content where that is short; `ID.body` is the content where it is long. A body
-without a note was never flushed: nobody was told that it is kept.
+`ID.note` is the note: the content where that is short, first, so that cutting the rest off leaves nothing but
+what somebody wrote; where it is to be published, as JSON; and 16 bytes: the length of the JSON, a checksum of
+all before it, and a mark. `ID.body` is the content where it is long. A body without a note was never flushed:
+nobody was told that it is kept.
 """
 
 from __future__ import annotations
 
-import contextlib
+import json
 import os
 import stat
+import struct
+import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from journalfs import door
 from journalfs.bodies.writing import write_all
 from journalfs.errors import Damaged, DecodeError
-from journalfs.format.flush_note import FlushNote, decode_note, encode_note
 from journalfs.limits import NOTE_BYTES_MAX, PUBLISHED_PIECE_BYTES_MAX
 
 _NOTE: Final = ".note"
 _BODY: Final = ".body"
-_NEW: Final = ".new"
-"""A note that takes the place of an earlier one of its id, until it is whole."""
+_MARK: Final = b"jfsnote1"
+_END: Final = struct.Struct(">II8s")
+
+
+class FlushNote(msgspec.Struct, frozen=True):
+    """What was flushed, and where it is to be published."""
+
+    note_id: str
+    """Hexadecimal; never used for another content once that is published."""
+    address: str
+    queue: str | None
+    """None: routed to the queues of the address."""
+    file_name: str
+    """Its suffix says what one message is."""
+    size_bytes: int
+    """Of the content that was flushed."""
+    has_body_file: bool
+    """The content is in a file of its own, which may be longer: what came later was not flushed."""
+
+
+def encode_note(note: FlushNote, content: bytes | memoryview) -> bytes:
+    """`content` is empty where it is in a file of its own."""
+    told = json.dumps(msgspec.structs.asdict(note)).encode()
+    checksum = zlib.crc32(told, zlib.crc32(content))
+    return b"".join((content, told, _END.pack(len(told), checksum, _MARK)))
+
+
+def decode_note(data: bytes) -> tuple[FlushNote, bytes]:
+    """The note and its content. Raises `DecodeError` where it is not whole."""
+    try:
+        length, checksum, mark = _END.unpack(data[-_END.size :])
+        end = len(data) - _END.size
+        if mark != _MARK or length > end or zlib.crc32(data[:end]) != checksum:
+            raise ValueError("its end is missing, or it was changed")
+        note = msgspec.json.decode(data[end - length : end], type=FlushNote, strict=True)
+        if bytes.fromhex(note.note_id).hex() != note.note_id or note.size_bytes < 0:
+            raise ValueError("what it says of itself cannot be")
+    except (struct.error, ValueError, RecursionError) as error:
+        raise DecodeError(max(len(data) - _END.size, 0), f"no note of flushed content: {error}") from None
+    return note, data[: end - length]
 
 
 @dataclass(slots=True)
@@ -65,28 +109,11 @@ class FlushedFolder:
         `content` is empty where a body holds it, which is durable already.
         """
         door.make_folders(self.path)
-        path = self._note_path(note.note_id)
-        again = door.exists(path)
-        made = path.with_suffix(_NEW) if again else path
-        try:
-            self._make(made, encode_note(note, content))
-            if again:
-                door.rename(made, path)
-        except OSError:
-            # Half a note says nothing; and where the disk is full it would take the last of it.
-            with contextlib.suppress(OSError):
-                door.remove(made)
-            raise
-        self._sync_folder()
-
-    def _make(self, path: Path, data: bytes) -> None:
-        descriptor = door.create_instead(path)
-        try:
-            write_all(descriptor, data)
+        with door.replacing(self._note_path(note.note_id)) as made:
+            write_all(made, encode_note(note, content))
             if self._sync:
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+                os.fsync(made)
+        self._sync_folder()
 
     def read(self, note: FlushNote) -> bytes | Path:
         """What was flushed: the bytes, or a body that holds them and nothing else. Raises `Damaged`."""
@@ -113,8 +140,8 @@ class FlushedFolder:
 
     def tidy(self) -> None:
         """Remove what no flush ended with: called when nobody is writing."""
-        for path in [*self._named(_NEW), *self._named(_BODY)]:
-            if path.suffix == _NEW or not door.exists(self._note_path(path.stem)):
+        for path in self._named(".tmp", ".new", _BODY):
+            if path.suffix != _BODY or not door.exists(self._note_path(path.stem)):
                 door.remove(path)
 
     def remove(self, note_ids: Collection[str]) -> None:
@@ -161,12 +188,14 @@ class FlushedFolder:
         except DecodeError as error:
             raise Damaged(path, error.offset, error.reason) from None
 
-    def _named(self, suffix: str) -> Iterator[Path]:
+    def _named(self, *suffixes: str) -> Iterator[Path]:
         """Oldest first. Whatever is no file is not ours, and stays."""
         try:
             with door.folder(self.path) as held:
                 found = {
-                    name: door.status_in(held, name) for name in door.names_in(held) if name.endswith(suffix)
+                    name: door.status_in(held, name)
+                    for name in door.names_in(held)
+                    if name.endswith(suffixes)
                 }
         except FileNotFoundError:
             return iter(())

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from journalfs.format.flush_note import FlushNote, encode_note
+from journalfs.bodies.flushed import FlushNote, encode_note
 from journalfs.limits import LOST_QUEUES_SHOWN_MAX
 from tests.differential.encode import record
 from tests.mounting import JOURNALFS, mounted, mounted_for_writing

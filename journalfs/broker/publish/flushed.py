@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from journalfs import door
-from journalfs.bodies.flushed import FlushedFolder
+from journalfs.bodies.flushed import FlushedFolder, FlushNote
 from journalfs.bodies.writing import Spool
 from journalfs.broker.limits.admission import Admitted
 from journalfs.broker.publish.framing import Framer, Framing, framing_of
@@ -32,7 +32,6 @@ from journalfs.errors import (
     RecordTooLarge,
     failing,
 )
-from journalfs.format.flush_note import FlushNote
 from journalfs.limits import NAME_BYTES_MAX
 from journalfs.message.outgoing import Buffer, Outgoing, WholeFile
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import trio
 
 from journalfs.api import Patience, nothing_follows
+from journalfs.bodies.flushed import FlushNote
 from journalfs.bodies.writing import Spool
 from journalfs.broker.limits.admission import Admitted
 from journalfs.broker.publish.flushed import Flushed
@@ -15,7 +16,6 @@ from journalfs.broker.publish.framing import Framer, Framing, framing_of
 from journalfs.broker.publish.publication import path_of
 from journalfs.engine.waiting import FairLock, Slices, unbroken
 from journalfs.errors import JournalfsError, failing
-from journalfs.format.flush_note import FlushNote
 from journalfs.limits import PARSED_PIECE_BYTES, SPOOLED_IN_MEMORY_BYTES_MAX
 from journalfs.message.outgoing import Buffer, Outgoing, WholeFile
 

@@ -15,12 +15,11 @@ from sqlalchemy import Connection, Table, select
 
 from journalfs import door
 from journalfs.bodies.aside import Aside
-from journalfs.bodies.flushed import FlushedFolder, FoundNotes
+from journalfs.bodies.flushed import FlushedFolder, FlushNote, FoundNotes
 from journalfs.bodies.writing import BodyStore, NewBody
 from journalfs.config.database import DatabaseSettings
 from journalfs.engine.logged import Failing, LoggedBackend
 from journalfs.engine.page_file import PageFile, PageStore
-from journalfs.format.flush_note import FlushNote
 from journalfs.ids import MessageId
 from journalfs.records.capabilities import Capabilities
 from journalfs.records.older.deriving import deriving, keep, remove_derived
