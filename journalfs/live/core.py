@@ -17,25 +17,22 @@ from typing import TYPE_CHECKING, Final
 
 from journalfs.bindings.model import BindingsState, FullNames
 from journalfs.damage import Damage, name_of
-from journalfs.engine.buffers import MappedFile
-from journalfs.engine.lines import LineBatch
-from journalfs.engine.pages import PageScan, scan_page
 from journalfs.engine.state import LiveState
 from journalfs.engine.state_batch import keep_aside
-from journalfs.engine.state_types import Operation, TransactionInfo
+from journalfs.engine.state_types import TransactionInfo
 from journalfs.errors import DecodeError
-from journalfs.format.page_folder import ADDRESS_FILE_NAME, INVALID_SUFFIX, ascii_only, format_page_name
+from journalfs.format.page_folder import ADDRESS_FILE_NAME, INVALID_SUFFIX, format_page_name
 from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, PageNumber, QueueId
 from journalfs.live.events import Events, LoopLag
+from journalfs.live.folder_addresses import FolderAddresses
 from journalfs.live.lost_bindings import LostBindings
 from journalfs.live.memory import ActingLimit, Limiting, Totals
 from journalfs.live.missing import missing_directories
 from journalfs.live.part_names import PartNames
 from journalfs.live.runs import RunsStore
 from journalfs.live.undecided import undecided_damage, undecided_in
-from journalfs.message.envelope import decode_envelope
 from journalfs.pages.address import PagedAddress
 from journalfs.pages.cursors import Cursors, Moved, SideRecord
 from journalfs.pages.folders import PageFolder
@@ -235,6 +232,7 @@ class Core(RunsStore):
     edition: int = 0
     """How often bytes of the journal turned out to have changed in place."""
     lost: LostBindings = field(init=False)
+    folder_addresses: FolderAddresses = field(init=False)
     totals: Totals = field(init=False)
     torn: set[int] = field(default_factory=set)
     """Journal files, by slot, of which a reader could not read something that was measured."""
@@ -246,12 +244,6 @@ class Core(RunsStore):
     """Their ids, as of when the store was opened. Files may have been lost, or deleted by hand."""
     other_damage: Callable[[], Iterable[Damage]] = tuple
     """What is wrong with the store as a whole."""
-    second_folders: list[Damage] = field(default_factory=list)
-    """What is wrong with which folder is of which address."""
-    _by_ascii: tuple[BindingsState | None, Mapping[str, Sequence[str]]] = (None, {})
-    _by_records: dict[Path, tuple[PageFolder, BindingsState, tuple[str | None, str | None]]] = field(
-        default_factory=dict
-    )
     tally: Counter[tuple[QueueId, str]] = field(default_factory=Counter)
     """Messages that left a queue since the store was opened without anybody having asked, by the name that a
     broker has for the reason.
@@ -268,10 +260,6 @@ class Core(RunsStore):
     _side_key: tuple[int, int, int] = (-1, -1, -1)
     _folders_changed: bool = False
     """Page folders are otherwise than `refresh_pages` said last."""
-    _some_unsure: bool = False
-    """Which address a page folder is of depends on more than its own name for it."""
-    _assigned: BindingsState | None = None
-    """What all folders were assigned to addresses by."""
     _duplicates: tuple[tuple[int, int], Mapping[str, int]] = ((-1, -1), {})
 
     lag: LoopLag = field(init=False)
@@ -283,6 +271,7 @@ class Core(RunsStore):
         super(Core, self).__post_init__()
         self.lag = LoopLag(self.clock, self.events)
         self.lost = LostBindings(self)
+        self.folder_addresses = FolderAddresses(self)
         self.totals = Totals(self, self.lost)
 
     @property
@@ -329,7 +318,7 @@ class Core(RunsStore):
         since the last call.
         """
         own = self.paging.look()
-        if own is None or (self._some_unsure and self._assigned is not self.bindings):
+        if own is None or self.folder_addresses.may_differ():
             self._take_folders()
         else:
             self._take_own_folders(*own)
@@ -362,26 +351,16 @@ class Core(RunsStore):
         return self.cursors.moved_from(before)
 
     def _take_folders(self) -> None:
-        self._some_unsure, self._assigned = False, self.bindings
-        second: list[Damage] = []
-        addresses: set[str] = set()
-        for folder in self.paging.seen():
-            address = self._address_of(folder, second)
-            if address is None:
-                continue
-            if address in addresses:
-                second.append(self._second_folder(folder, address))
-                continue
-            addresses.add(address)
+        folders = self.folder_addresses.assign(self.paging.seen())
+        for address, folder in folders.items():
             self._take_folder(address, folder)
-        for address in self.pages.keys() - addresses:
+        for address in self.pages.keys() - folders.keys():
             del self.pages[address]
             self._folders_changed = True
-        self.second_folders = second
 
     def _take_own_folders(self, folders: Sequence[PageFolder], gone: Set[Path]) -> None:
         for folder in folders:
-            address = self._address_of(folder, [])
+            address = self.folder_addresses.of(folder, [])
             known = None if address is None else self.pages.get(address)
             if address is not None and (known is None or known.path == folder.path):
                 self._take_folder(address, folder)
@@ -397,77 +376,11 @@ class Core(RunsStore):
             )
         self._folders_changed |= paged.update(folder)
 
-    def _second_folder(self, folder: PageFolder, address: str) -> Damage:
-        reason = f"a second page folder of address {address!r} with {len(folder.pages)} pages, not read"
-        return Damage(name_of(folder.path, self.root), 0, 0, "page-folder", reason)
-
-    def _address_of(self, folder: PageFolder, wrong: list[Damage]) -> str | None:
-        """The address a folder stands for, also when its name lost characters to an ASCII-only locale.
-
-        Without a name, it is the address of the queues that its records name, or the one that its first
-        message was sent to; `None` if these say nothing.
-        """
-        written = folder.written_address
-        if written is None:
-            self._some_unsure = True
-            bound, sent_to = self._address_by_records(folder)
-            return bound or sent_to
-        if written in self.bindings.addresses:
-            return written
-        self._some_unsure = True
-        matching = self._ascii_only().get(written, ()) if "?" in written else ()
-        if len(matching) == 1:
-            return matching[0]
-        bound, _ = self._address_by_records(folder)
-        if bound is None:
-            return written
-        wrong.append(self._wrong_address(folder.path, written, bound))
-        return bound
-
-    def _ascii_only(self) -> Mapping[str, Sequence[str]]:
-        """Addresses by what brokers may have written of them, for all folders at once."""
-        if self._by_ascii[0] is not self.bindings:
-            found: dict[str, list[str]] = {}
-            for name in self.bindings.addresses:
-                found.setdefault(ascii_only(name), []).append(name)
-            self._by_ascii = self.bindings, found
-        return self._by_ascii[1]
-
-    def _wrong_address(self, path: Path, written: str, bound: str) -> Damage:
-        reason = f"says {written!r}, and the pages beside it are of queues of {bound!r}"
-        name = name_of(path / ADDRESS_FILE_NAME, self.root)
-        return Damage(name, 0, 0, "page-folder", reason)
-
-    def _address_by_records(self, folder: PageFolder) -> tuple[str | None, str | None]:
-        """The address of a queue that is bound and that a record names, and where the first message was
-        sent to. It takes reading, so it is remembered as long as folder and bindings are the same.
-        """
-        known = self._by_records.get(folder.path)
-        if known is None or known[0] != folder or known[1] is not self.bindings:
-            known = self._by_records[folder.path] = (folder, self.bindings, self._read_address(folder))
-        return known[2]
-
-    def _read_address(self, folder: PageFolder) -> tuple[str | None, str | None]:
-        sent_to: str | None = None
-        for page in folder.pages:
-            try:
-                with MappedFile(page.path) as mapped:
-                    scan = scan_page(mapped)
-                    queue_ids, _ = scan.queue_ids()
-                    sent_to = sent_to or _address_of_first(scan)
-            except OSError:
-                continue  # gone meanwhile, or it is listed with what cannot be read
-            for queue_id in queue_ids:
-                queue = self.bindings.queues.get(QueueId(queue_id))
-                if queue is not None:
-                    return queue.address, sent_to
-        return None, sent_to
-
     def _prepared_cursors(self) -> Iterable[SideRecord]:
         for transaction in self.loader.state.transactions():
             for operation in transaction.operations:
                 if operation.kind == RecordKind.ADD:
-                    yield _side_record(operation)
+                    yield SideRecord(operation.user_type, operation.a, operation.b, operation.c)
         for queue, places in self.in_delivery.aside.paged.items():
             for number, index in places:
                 yield SideRecord(MessageType.ACKNOWLEDGE_CURSOR, queue, number, index)
@@ -532,7 +445,7 @@ class Core(RunsStore):
     def damage_of_pages(self) -> Iterable[Damage]:
         """What of it is in pages and their folders."""
         yield from self.paging.problems()
-        yield from self.second_folders
+        yield from self.folder_addresses.wrong
         for address, paged in self.pages.items():
             yield from paged.damage()
             yield from self._cut_short(address, paged)
@@ -586,16 +499,4 @@ class Core(RunsStore):
 
     def has_strays(self) -> bool:
         """Whether there are pages, or folders of them, that are not where they belong."""
-        return bool(self.second_folders) or any(self.stray_page(one) is not None for one in self.pages)
-
-
-def _address_of_first(scan: PageScan) -> str | None:
-    if not scan.count:
-        return None
-    line = scan.fill_lines([0], queue=None, now_ms=0)
-    address = decode_envelope(LineBatch(line.lines, 1, queue=None, keep=line).line(0)).get("address")
-    return address if isinstance(address, str) else None
-
-
-def _side_record(operation: Operation) -> SideRecord:
-    return SideRecord(operation.user_type, operation.a, operation.b, operation.c)
+        return bool(self.folder_addresses.wrong) or any(map(self.stray_page, self.pages))

@@ -354,13 +354,6 @@ def _write(descriptor: int, content: bytes, offset: int) -> None:
         raise OSError("the disk took a part of it only")
 
 
-def _is_at(path: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(door.status(path), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
-
-
 def _framed(part: SealedPart) -> bytes:
     content = msgspec.msgpack.encode(part)
     return _FRAME.pack(len(content), crc32c(content)) + content

@@ -1,4 +1,4 @@
-"""The paging directory: which folder belongs to which address, and its pages (docs/format/pages.md)."""
+"""The paging directory: its folders, and their pages (docs/format/pages.md)."""
 
 from __future__ import annotations
 

@@ -29,8 +29,6 @@ _PLACE: Final = struct.Struct(">ii")
 _PLACE_SIZED: Final = struct.Struct(">iii")
 _SETTING: Final = re.compile(rb"^(\w+)=(.*?)\s*$", re.MULTILINE)
 DEPTH_MAX: Final = 64
-NEXT_MARK: Final = 1
-"""The last number that a subscription waits for is that of the message to come."""
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")

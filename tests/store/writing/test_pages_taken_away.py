@@ -38,10 +38,10 @@ async def test_only_folders_that_are_written_are_looked_at(paging: Writable) -> 
         await store.look()
         await store.publisher("work", "work.a", "in").write(b"published\n")
         assert counts(store) == (7, 6)
-        assert not store.core.second_folders
+        assert not store.core.folder_addresses.wrong
     async with paging.open(index=True) as store:
         assert counts(store) == (7, 6)
-        assert store.core.second_folders
+        assert store.core.folder_addresses.wrong
 
 
 @pytest.mark.rule("S-284")
