@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Protocol
 
 from journalfs.bodies.writing import BodyStore
-from journalfs.change.duplicates import Remembered
+from journalfs.change.duplicates import StagedIds
 from journalfs.change.journals import Journals
 from journalfs.engine.waiting import REST, offload, unbroken
 from journalfs.errors import WriteFailed
@@ -98,7 +98,7 @@ class Change(Pauses):
         self.bodies: set[MessageId] = set()
         """Messages of it whose bodies are in files of their own."""
         self.pages: list[InPages] = []
-        self.remembered: dict[str, Remembered] = {}
+        self.remembered: dict[str, StagedIds] = {}
         """By address: duplicate ids that it brings."""
         self.undo: list[Callable[[], None]] = []
         """What is called, the last first, if it comes to nothing."""

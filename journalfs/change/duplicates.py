@@ -22,7 +22,7 @@ DEFAULT_CACHE_SIZE = 20_000
 
 
 @dataclass(slots=True)
-class Remembered:
+class StagedIds:
     """Ids of one transaction that is being staged."""
 
     address: str
@@ -41,7 +41,7 @@ class DuplicateIds:
     def has(self, address: str, duplicate_id: bytes) -> bool:
         return duplicate_id in self._of(address)
 
-    def remember(self, remembered: Remembered, duplicate_id: bytes, record: RecordId) -> list[RecordId]:
+    def remember(self, remembered: StagedIds, duplicate_id: bytes, record: RecordId) -> list[RecordId]:
         """Take a new id whose record is being written; returns the records of ids that it pushes out."""
         seen = self._of(remembered.address)
         seen[duplicate_id] = record
@@ -52,7 +52,7 @@ class DuplicateIds:
         remembered.pushed_out += pushed_out
         return [record for _, record in pushed_out]
 
-    def forget(self, remembered: Remembered) -> None:
+    def forget(self, remembered: StagedIds) -> None:
         """Their messages were not published after all, so what they pushed out is still there."""
         seen = self._of(remembered.address)
         for duplicate_id in remembered.ids:

@@ -15,7 +15,7 @@ NEVER = -1
 
 
 @dataclass(slots=True)
-class Use:
+class LastUse:
     """Of a queue by consumers, or of an address by its queues."""
 
     since_ms: int
@@ -33,17 +33,17 @@ class Use:
 
 
 @dataclass(slots=True)
-class Uses:
+class LastUses:
     core: Core
     opened_ms: int = field(init=False)
-    _uses: dict[QueueId | str, Use] = field(default_factory=dict)
+    _uses: dict[QueueId | str, LastUse] = field(default_factory=dict)
     """By queue, and by the name of an address."""
 
     def __post_init__(self) -> None:
         self.opened_ms = self.core.clock.now_ms()
 
-    def of(self, what: QueueId | str) -> Use:
-        return self._uses.setdefault(what, Use(self.opened_ms))
+    def of(self, what: QueueId | str) -> LastUse:
+        return self._uses.setdefault(what, LastUse(self.opened_ms))
 
     def queue_made(self, name: str) -> None:
         made = self.core.bindings.queue_named(name)
@@ -51,7 +51,7 @@ class Uses:
             self.made(made.queue_id)
 
     def made(self, what: QueueId | str) -> None:
-        self._uses[what] = Use(self.core.clock.now_ms())
+        self._uses[what] = LastUse(self.core.clock.now_ms())
 
     def consumer_came(self, queue_id: QueueId) -> None:
         use = self.of(queue_id)

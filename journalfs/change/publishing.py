@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from journalfs.bodies.writing import BodyStore, NewBody
 from journalfs.change.change import Change
-from journalfs.change.duplicates import DoneNotes, DuplicateIds, Remembered
+from journalfs.change.duplicates import DoneNotes, DuplicateIds, StagedIds
 from journalfs.change.journals import Journals
 from journalfs.change.message_settings import at_once_ms
 from journalfs.change.queue_kinds import QueueKinds
@@ -86,11 +86,11 @@ class Publishing:
         await self.write_bodies(change, address, [(one_id, one.message) for one_id, one in numbered])
         return numbered
 
-    async def _remembering(self, change: Change, address: str) -> Remembered:
+    async def _remembering(self, change: Change, address: str) -> StagedIds:
         remembered = change.remembered.get(address)
         if remembered is None:
             await change.entered.enter_async_context(self._turns.setdefault(address, FairLock()))
-            remembered = change.remembered[address] = Remembered(address)
+            remembered = change.remembered[address] = StagedIds(address)
             change.undo.append(lambda: self._duplicates.forget(remembered))
         return remembered
 
@@ -256,7 +256,7 @@ class Publishing:
         and takes a message whose id it remembers already all the same. Right before the end: nobody who
         comes meanwhile is left out for what is given up then.
         """
-        remembered = Remembered(address)
+        remembered = StagedIds(address)
         change.undo.append(lambda: self._duplicates.forget(remembered))
 
         def stage(tx: TxId) -> None:
@@ -290,7 +290,7 @@ class Publishing:
             for kind, update in _extras(one.message, queue, batch.now_ms):
                 writer.stage_update_in(tx, record, kind, update)
 
-    def _stage_duplicate_id(self, tx: TxId, remembered: Remembered, duplicate_id: bytes) -> None:
+    def _stage_duplicate_id(self, tx: TxId, remembered: StagedIds, duplicate_id: bytes) -> None:
         address = remembered.address
         record = RecordId(self._journals.ids.draw())
         writer = self._journals.messages

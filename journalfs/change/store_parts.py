@@ -11,7 +11,7 @@ from journalfs.change.address_rules import AddressRules
 from journalfs.change.arrivals import Arrivals
 from journalfs.change.change import Changes
 from journalfs.change.duplicates import DoneNotes, DuplicateIds
-from journalfs.change.idle import Uses
+from journalfs.change.idle import LastUses
 from journalfs.change.journals import Journals
 from journalfs.change.paging import Paging
 from journalfs.change.publishing import Publishing
@@ -78,7 +78,7 @@ class StoreParts:
     paging: Paging
     changes: Changes
     arrivals: Arrivals
-    uses: Uses
+    uses: LastUses
 
     @classmethod
     def of(
@@ -118,7 +118,7 @@ class StoreParts:
             paging=Paging(core, journals, publishing, rules, pages=pages, take_over=store.current),
             changes=Changes(journals, bodies, store.catch_up, removing.replaced),
             arrivals=Arrivals(routing.concerns),
-            uses=Uses(core),
+            uses=LastUses(core),
         )
 
     async def settle(self, position: Position) -> None:

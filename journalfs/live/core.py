@@ -124,7 +124,7 @@ class Statuses:
 # or wait in a draft, and how often some were delivered in vain.
 
 
-class Aside:
+class OutOfSight:
     """Of what was handed out, what is out of sight, as if a prepared transaction had acknowledged it."""
 
     def __init__(self) -> None:
@@ -155,7 +155,7 @@ class HeldMessages:
         self.version = 0
         self._messages: dict[QueueId, set[MessageId]] = {}
         self._paged: dict[QueueId, set[tuple[PageNumber, int]]] = {}
-        self.aside = Aside()
+        self.aside = OutOfSight()
         self._delayed: dict[QueueId, dict[MessageId | tuple[PageNumber, int], int]] = {}
         self._attempts: dict[QueueId, dict[MessageId, int]] = {}
 

@@ -31,7 +31,7 @@ from journalfs.limits import (
     PAGE_RECORDS_KEPT_MAX,
 )
 from journalfs.pages.cursors import Cursors, Moved, Standing
-from journalfs.pages.folders import PageFile, PageFolder
+from journalfs.pages.folders import ListedPage, PageFolder
 
 
 class PageSummary(msgspec.Struct, frozen=True):
@@ -166,7 +166,7 @@ class PagedAddress:
     relative_to: Path
     prepare: Callable[[PageScan], object]
     """Measures the large messages of a fresh scan: their bodies are not this package's subject."""
-    files: dict[PageNumber, PageFile] = field(default_factory=dict)
+    files: dict[PageNumber, ListedPage] = field(default_factory=dict)
     summaries: dict[PageNumber, PageSummary] = field(default_factory=dict)
     cursors: Cursors = field(default_factory=Cursors)
     version: int = 0
@@ -266,7 +266,7 @@ class PagedAddress:
                 self._standings.setdefault(number, {})[queue] = known
         return known
 
-    def _file(self, number: PageNumber) -> PageFile:
+    def _file(self, number: PageNumber) -> ListedPage:
         """Raises `Gone`: whoever waited since it looked at the numbers finds others."""
         try:
             return self.files[number]
@@ -341,7 +341,7 @@ class PagedAddress:
         self._standings.pop(number, None)
         self.version += 1
 
-    def _summarise(self, page: PageFile, scan: PageScan, mapped: MappedFile) -> PageSummary:
+    def _summarise(self, page: ListedPage, scan: PageScan, mapped: MappedFile) -> PageSummary:
         ids = scan.message_ids()
         return PageSummary(
             stamp=page.stamp,
@@ -356,7 +356,7 @@ class PagedAddress:
             large=bool(scan.large()),
         )
 
-    def _damage_of(self, page: PageFile, scan: PageScan, mapped: MappedFile) -> Iterator[Damage]:
+    def _damage_of(self, page: ListedPage, scan: PageScan, mapped: MappedFile) -> Iterator[Damage]:
         name = name_of(page.path, self.relative_to)
         refused = self._refused.get(page.number)
         if refused is not None:

@@ -23,14 +23,14 @@ from journalfs.limits import ADDRESS_FILE_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True)
-class PageFile:
+class ListedPage:
     number: PageNumber
     path: Path
     stamp: FileStamp
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class UnreadablePages:
     """A file, or a whole directory, that cannot be read."""
 
     path: Path
@@ -47,10 +47,10 @@ class PageFolder:
     """As `address.txt` has it, where it may have lost characters: see `ascii_only`. `None`: there is no
     such file, or nothing in it.
     """
-    pages: tuple[PageFile, ...]
+    pages: tuple[ListedPage, ...]
     problem: str | None = None
     """What is wrong with `address.txt`."""
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[UnreadablePages, ...] = ()
     """What is named like a page, and why it cannot be looked at."""
     set_aside: frozenset[PageNumber] = frozenset()
     """Pages that were renamed instead of deleted, since something is wrong with them."""
@@ -64,7 +64,7 @@ class _Seen:
     the first look with a new time may not have changed it. And no page but the last one was being written.
     """
     folder: PageFolder
-    settled: dict[str, PageFile]
+    settled: dict[str, ListedPage]
     """Those of its pages, by name, that were not being written, but for the last."""
 
 
@@ -90,7 +90,7 @@ class PagingDirectory:
     _looked: bool = False
     """All of them could be looked at."""
     _seen: dict[str, _Seen] = field(default_factory=dict)
-    _refused: list[Refused] = field(default_factory=list)
+    _refused: list[UnreadablePages] = field(default_factory=list)
 
     def folders(self) -> list[PageFolder]:
         """The folders with pages or an address, by name. A missing directory holds none, but if it was there
@@ -109,7 +109,7 @@ class PagingDirectory:
         """
         if self.own.alone and self._looked:
             return self._own_folders()
-        refused: list[Refused] = []
+        refused: list[UnreadablePages] = []
         names = self._names(refused)
         if names is not None:
             self._seen = self._looked_at(names, refused)
@@ -138,7 +138,7 @@ class PagingDirectory:
             own.changed.difference_update(changed)
         return [folder for folder in there if _counts(folder)], gone
 
-    def _names(self, refused: list[Refused]) -> list[str] | None:
+    def _names(self, refused: list[UnreadablePages]) -> list[str] | None:
         """`None`: what was seen before is all there is to know."""
         try:
             return sorted(name for name in door.names(self.path) if REPLICA_MARK not in name)
@@ -149,7 +149,7 @@ class PagingDirectory:
             refused.append(_refusal(self.path, error))
             return []
 
-    def _looked_at(self, names: Sequence[str], refused: list[Refused]) -> dict[str, _Seen]:
+    def _looked_at(self, names: Sequence[str], refused: list[UnreadablePages]) -> dict[str, _Seen]:
         found: dict[str, _Seen] = {}
         with door.folder(self.path) as held:
             for name in names:
@@ -185,7 +185,7 @@ class PagingDirectory:
             folder = self._with_last_page(held, seen.folder)
             return seen if folder is seen.folder else replace(seen, folder=folder)
         known = seen.settled if seen is not None and self.own.alone else {}
-        refused: list[Refused] = []
+        refused: list[UnreadablePages] = []
         set_aside: set[PageNumber] = set()
         found = dict(_pages(path, known, refused, set_aside))
         being_written = {page.name for page in self.own.durable_bytes if page.parent == path}
@@ -213,7 +213,7 @@ class PagingDirectory:
             return folder
         return replace(folder, pages=(*folder.pages[:-1], now))
 
-    def _durable(self, page: PageFile) -> PageFile:
+    def _durable(self, page: ListedPage) -> ListedPage:
         """The page as far as it is durable."""
         limit = self.own.durable_bytes.get(page.path)
         if limit is None or limit >= page.stamp.size_bytes:
@@ -239,8 +239,8 @@ def _read_address(file: Path) -> tuple[str | None, str | None]:
 
 
 def _pages(
-    folder: Path, known: Mapping[str, PageFile], refused: list[Refused], set_aside: set[PageNumber]
-) -> Iterator[tuple[str, PageFile]]:
+    folder: Path, known: Mapping[str, ListedPage], refused: list[UnreadablePages], set_aside: set[PageNumber]
+) -> Iterator[tuple[str, ListedPage]]:
     """By name. Those that are `known` are not looked at."""
     with door.folder(folder) as held:
         for name in door.names_in(held):
@@ -263,12 +263,12 @@ def _pages(
                 yield name, page
 
 
-def _refusal(path: Path, error: OSError) -> Refused:
-    return Refused(path, *door.kind_and_reason(error))
+def _refusal(path: Path, error: OSError) -> UnreadablePages:
+    return UnreadablePages(path, *door.kind_and_reason(error))
 
 
-def _page(number: PageNumber, path: Path, status: os.stat_result) -> PageFile:
+def _page(number: PageNumber, path: Path, status: os.stat_result) -> ListedPage:
     """Raises OSError for what is no file."""
     if not stat.S_ISREG(status.st_mode):
         raise door.refused(path, status.st_mode)
-    return PageFile(number, path, FileStamp.of(status))
+    return ListedPage(number, path, FileStamp.of(status))

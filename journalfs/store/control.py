@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from journalfs.bodies.directory import LargeFile
     from journalfs.live.core import Core
     from journalfs.pages.address import PagedAddress
-    from journalfs.pages.folders import PageFile
+    from journalfs.pages.folders import ListedPage
     from journalfs.views.queues import StoreAddress
 
 
@@ -253,22 +253,22 @@ def _pages(store: MeasuredStore) -> VirtualDirectory:
 
 
 def _pages_of(address: str, paged: PagedAddress, root: Path) -> VirtualDirectory:
-    def pages() -> dict[str, PageFile]:
+    def pages() -> dict[str, ListedPage]:
         files = (paged.files[number] for number in paged.numbers())
         return {file.path.name + LINES_SUFFIX: file for file in files}
 
-    def page(name: str) -> PageFile | None:
+    def page(name: str) -> ListedPage | None:
         parsed = parse_page_name(name.removesuffix(LINES_SUFFIX))
         file = None if parsed is None else paged.files.get(parsed.number)
         return file if file is not None and file.path.name + LINES_SUFFIX == name else None
 
-    def make(file: PageFile) -> VirtualFile:
+    def make(file: ListedPage) -> VirtualFile:
         return _page_file(address, paged, file, root)
 
     return ComputedDirectory(pages, make, lambda: _mtime_ns(paged.path), page)
 
 
-def _page_file(address: str, paged: PagedAddress, file: PageFile, root: Path) -> VirtualFile:
+def _page_file(address: str, paged: PagedAddress, file: ListedPage, root: Path) -> VirtualFile:
     def source() -> ByteSource:
         # All addresses have pages of the same names, so that a page is known by its folder only.
         name = shown(os.path.relpath(file.path, root))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from journalfs.broker.consume.delivering import Deliveries
 from journalfs.broker.limits.admission import Admission
 from journalfs.broker.pages.page_cleanup import PageCleanup
-from journalfs.change.duplicates import Remembered, duplicate_of
+from journalfs.change.duplicates import StagedIds, duplicate_of
 from journalfs.change.store_parts import StoreParts
 from journalfs.engine.state_types import Operation
 from journalfs.engine.waiting import offload, unbroken
@@ -71,7 +71,7 @@ class PreparedTransactions:
             self.parts.duplicates.went(address, duplicate_id)
         elif not self.parts.duplicates.has(address, duplicate_id):
             record = RecordId(operation.record_id)
-            for oldest in self.parts.duplicates.remember(Remembered(address), duplicate_id, record):
+            for oldest in self.parts.duplicates.remember(StagedIds(address), duplicate_id, record):
                 self.parts.journals.messages.stage_delete(oldest)
 
     async def _decided(

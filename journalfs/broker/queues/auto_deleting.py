@@ -17,7 +17,7 @@ from journalfs.bindings.model import Address, Queue
 from journalfs.broker.consume.expiring import every_period
 from journalfs.broker.queues.deleting import Deleting
 from journalfs.change.address_rules import AddressRules
-from journalfs.change.idle import NEVER, Use, Uses
+from journalfs.change.idle import NEVER, LastUse, LastUses
 from journalfs.engine.waiting import Slices
 from journalfs.errors import JournalfsError
 from journalfs.live.core import Core
@@ -40,7 +40,7 @@ class AutoDeleting:
     """Off: all stays."""
 
     @property
-    def uses(self) -> Uses:
+    def uses(self) -> LastUses:
         return self.deleting.parts.uses
 
     @property
@@ -83,7 +83,7 @@ class AutoDeleting:
                         self._tell(address.name, "auto-delete-addresses")
 
     @staticmethod
-    def _is_over(use: Use, unused: bool, at_once: Callable[[], bool]) -> bool:
+    def _is_over(use: LastUse, unused: bool, at_once: Callable[[], bool]) -> bool:
         """Whether the scan before found it unused, too, or it goes `at_once`."""
         if not unused:
             use.swept = NEVER

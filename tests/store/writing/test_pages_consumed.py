@@ -70,7 +70,7 @@ class Listed:
         self.pages = 0
         listing = folders._pages
 
-        def counted(*args: Any) -> Iterator[tuple[str, folders.PageFile]]:
+        def counted(*args: Any) -> Iterator[tuple[str, folders.ListedPage]]:
             for one in listing(*args):
                 self.pages += 1
                 yield one
