@@ -61,6 +61,18 @@ def agree(client: CoreClient, life: Life, shown: Shown) -> None:
         assert life.differences(shown, had_by(client, life)) == {}
 
 
+def at_rest(client: CoreClient, life: Life) -> Shown:
+    """What a broker has, once two looks are alike: it moves what has failed after it has answered."""
+    looks = [had_by(client, life)]
+
+    def same() -> bool:
+        looks.append(had_by(client, life))
+        return looks[-1] == looks[-2]
+
+    eventually(same, deadline_s=30, what="the broker is at rest")
+    return looks[-1]
+
+
 def gives_all(broker: Broker, life: Life, shown: Shown) -> None:
     """Where it reads pages, in whatever order: which of them come first is a matter of priorities."""
     with broker, CoreClient(broker.port) as client:
@@ -101,7 +113,7 @@ def live(broker: Broker, life: Life, turns: int) -> None:
             brokers.play()
             if turn == turns - 1:
                 brokers.decide_all()
-            had = had_by(client, life)
+            had = at_rest(client, life)
             assert troubles(broker) == []
             if turn % 2:
                 broker.stop()
