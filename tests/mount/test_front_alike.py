@@ -162,6 +162,7 @@ def both(tmp_path: Path) -> Iterator[list[Told]]:
 @pytest.mark.parametrize("seed", first_is_quick(*range(12)))
 def test_calls_come_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(Commands, "unlimited", EVERY_DISK_IS_QUICK)
+    monkeypatch.setattr(Commands, "forked", True)
     chance = Random(seed)
     done: list[object] = []
     with both(tmp_path) as told:

@@ -26,6 +26,7 @@ TAKEN = 40
 def fast_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """On a file system that keeps nothing, and where no flush takes too long for C."""
     monkeypatch.setattr(Commands, "unlimited", EVERY_DISK_IS_QUICK)
+    monkeypatch.setattr(Commands, "forked", True)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         yield Path(folder)
 
