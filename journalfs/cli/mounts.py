@@ -46,8 +46,7 @@ def ask(file: Path, line: str, *, doing: str, else_why: str) -> dict[str, Any]:
 
 def mount_of(path: Path) -> Path | None:
     """The root of the journalfs mount that `path` lies in; None: it lies in none."""
-    roots = {Path(one.path) for one in mounts() if one.filesystem == FILESYSTEM_TYPE}
-    place = resolved(path)
+    roots, place = mount_roots(), resolved(path)
     return next((root for root in (place, *place.parents) if root in roots), None)
 
 

@@ -174,14 +174,19 @@ def settings_toml(settings: Iterable[SettingInForce]) -> str:
         if setting.value is None:
             lines.append(f"# {setting.name} is not set ({note})")
         else:
-            assignment = tomli_w.dumps({setting.name: _speakable(setting.value)}).rstrip("\n")
+            assignment = toml({setting.name: setting.value}).rstrip("\n")
             lines.append(f"{assignment}  # {_one_line(note)}")
     return "".join(f"{line}\n" for line in lines)
 
 
-def _speakable(value: address_settings.Value) -> address_settings.Value:
-    # TOML text holds no lone surrogates.
-    return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value
+def toml(settings: Mapping[str, object]) -> str:
+    """As TOML, which holds no lone surrogates."""
+    return tomli_w.dumps(
+        {
+            name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+            for name, value in settings.items()
+        }
+    )
 
 
 def _one_line(text: str) -> str:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import tomli_w
-
 from journalfs.bindings.model import Address, Queue
-from journalfs.config.in_force import ORIGIN_DEFAULT, SettingInForce, SettingsInForce, settings_toml
+from journalfs.config.in_force import ORIGIN_DEFAULT, SettingInForce, SettingsInForce, settings_toml, toml
 from journalfs.config.store_toml import store_toml
 from journalfs.live.opened import KnownSettings, OpenStore
 
@@ -43,7 +41,7 @@ def address_toml(core: OpenStore, address: Address) -> str:
     """Whether it is paused, which is said of the address itself, and every address setting in force, with
     where it comes from.
     """
-    return tomli_w.dumps({PAUSED: address.paused}) + settings_toml(_address_settings(core, address))
+    return toml({PAUSED: address.paused}) + settings_toml(_address_settings(core, address))
 
 
 def address_attributes(core: OpenStore, address: Address) -> Mapping[str, bytes]:
@@ -93,7 +91,7 @@ def queue_settings(queue: Queue) -> dict[str, object]:
 
 def queue_toml(core: OpenStore, queue: Queue) -> str:
     """The queue's own settings, then those of its address."""
-    own = tomli_w.dumps(_printable(queue_settings(queue)))
+    own = toml(queue_settings(queue))
     address = core.bindings.addresses.get(queue.address)
     inherited = address_toml(core, address) if address is not None else ""
     return f"{own}\n[address]\n{inherited}"
@@ -101,14 +99,6 @@ def queue_toml(core: OpenStore, queue: Queue) -> str:
 
 def queue_attributes(queue: Queue) -> Mapping[str, bytes]:
     return {PREFIX + name: _text(value) for name, value in queue_settings(queue).items()}
-
-
-def _printable(settings: Mapping[str, object]) -> dict[str, object]:
-    """TOML text holds no lone surrogates."""
-    return {
-        name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
-        for name, value in settings.items()
-    }
 
 
 def _text(value: object) -> bytes:
