@@ -9,7 +9,7 @@ ROLLBACK those of its transaction (docs/format/jdbc.md).
 from __future__ import annotations
 
 import errno
-from collections import defaultdict
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -42,7 +42,7 @@ class _Changes:
 
     rows: list[dict[str, Any]]
     """To be inserted. What the same flush deletes again never is."""
-    deleted: list[int]
+    deleted: array[int]
     """Records whose rows go."""
     ended: list[int]
     """Transactions whose rows go."""
@@ -51,11 +51,28 @@ class _Changes:
         return bool(self.rows or self.deleted or self.ended)
 
     def without_what_goes(self) -> _Changes:
-        deleted, ended = set(self.deleted), set(self.ended) - {0}
+        deleted = {one["id"] for one in self.rows}.intersection(self.deleted)
+        ended = {one["txid"] for one in self.rows if one["txid"]}.intersection(self.ended)
         if deleted or ended:
             kept = [one for one in self.rows if one["id"] not in deleted and one["txid"] not in ended]
             return _Changes(kept, self.deleted, self.ended)
         return self
+
+
+def _nothing() -> _Changes:
+    return _Changes([], array("q"), [])
+
+
+class _Transaction:
+    __slots__ = ("deletes", "is_committed", "number", "records")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.deletes = array("q")
+        """What it deletes, once it is committed."""
+        self.records = 0
+        """How many of its records have rows, so that its COMMIT goes with the last."""
+        self.is_committed = False
 
 
 class TableLog:
@@ -78,12 +95,9 @@ class TableLog:
         """What was committed last: each connection is asked for it once. A server that another one stands in
         for may lack it.
         """
-        self._deletes: defaultdict[int, list[int]] = defaultdict(list)
-        """What each open transaction deletes."""
-        self._records_of: defaultdict[int, set[int]] = defaultdict(set)
-        """Of each transaction the records whose rows are there, so that its COMMIT goes with the last."""
-        self._tx_of: dict[int, int] = {}
-        self._committed: set[int] = set()
+        self._transactions: dict[int, _Transaction] = {}
+        self._transaction_of: dict[int, _Transaction] = {}
+        """By the records that have rows."""
         self._seq = 0
         c = table.c
         self._insert = insert(table)
@@ -114,9 +128,9 @@ class TableLog:
             if kind in (RecordKind.ADD_TX, RecordKind.UPDATE_TX):
                 self._belongs(tx, record_id)
             elif kind == RecordKind.DELETE_TX:
-                self._deletes[tx].append(record_id)
+                self._transaction(tx).deletes.append(record_id)
             elif kind == RecordKind.COMMIT:
-                self._committed.add(tx)
+                self._transaction(tx).is_committed = True
 
     def begin(self, records: Iterable[StagedRecord]) -> int | None:
         """Ask for a flush to be made durable, without waiting: a descriptor that is readable when there is
@@ -160,7 +174,7 @@ class TableLog:
         """
         asked, ends_s = self._asked, self.database.deadline_s()
         if asked is not None and not asked.is_ready and self._under_way is None:
-            asked.connect(lambda connection: self._refuse_older(connection, _Changes([], [], [])))
+            asked.connect(lambda connection: self._refuse_older(connection, _nothing()))
         if asked is not None and not asked.under_way:
             self._has_begun(asked, records)
         if asked is not None and asked.under_way:
@@ -201,7 +215,7 @@ class TableLog:
             return
         # What is to be committed may be so already, and take away what was committed before.
         last = _Changes(self._last.rows, changes.deleted, changes.ended).without_what_goes()
-        gone = [] if last.rows else self._last.deleted[:DELETED_AT_ONCE]
+        gone = [] if last.rows else list(self._last.deleted[:DELETED_AT_ONCE])
         if (last.rows and not self._is_there(connection, last)) or (
             gone and connection.execute(self._any_of_ids, {"ids": gone}).first() is not None
         ):
@@ -222,7 +236,7 @@ class TableLog:
         return connection.execute(asked).first() is not None
 
     def _changes(self, records: Iterable[StagedRecord]) -> _Changes:
-        changes = _Changes([], [], [])
+        changes = _nothing()
         for record in records:
             kind, tx = record.kind, record.tx_id
             if kind in INSERTED:
@@ -230,13 +244,14 @@ class TableLog:
             if kind in (RecordKind.ADD_TX, RecordKind.UPDATE_TX):
                 self._belongs(tx, record.record_id)
             elif kind == RecordKind.DELETE_TX:
-                self._deletes[tx].append(record.record_id)
+                self._transaction(tx).deletes.append(record.record_id)
             elif kind == RecordKind.DELETE:
                 self._deleted(changes, (record.record_id,))
             elif kind == RecordKind.COMMIT:
-                self._committed.add(tx)
-                self._deleted(changes, self._deletes.pop(tx, ()))
-                self._settled(changes, tx)
+                ending = self._transaction(tx)
+                ending.is_committed, deletes, ending.deletes = True, ending.deletes, array("q")
+                self._deleted(changes, deletes)
+                self._settled(changes, ending)
             elif kind == RecordKind.ROLLBACK:
                 changes.ended.append(tx)
                 self._forget(tx)
@@ -263,29 +278,37 @@ class TableLog:
 
     # ---- transactions ----
 
+    def _transaction(self, number: int) -> _Transaction:
+        found = self._transactions.get(number)
+        if found is None:
+            found = self._transactions[number] = _Transaction(number)
+        return found
+
     def _belongs(self, tx: int, record_id: int) -> None:
-        self._records_of[tx].add(record_id)
-        self._tx_of[record_id] = tx
+        transaction = self._transaction(tx)
+        if self._transaction_of.get(record_id) is not transaction:
+            self._transaction_of[record_id] = transaction
+            transaction.records += 1
 
     def _deleted(self, changes: _Changes, ids: Sequence[int]) -> None:
         changes.deleted.extend(ids)
         for record_id in ids:
-            tx = self._tx_of.pop(record_id, None)
-            if tx is not None:
-                self._records_of[tx].discard(record_id)
-                self._settled(changes, tx)
+            transaction = self._transaction_of.pop(record_id, None)
+            if transaction is not None:
+                transaction.records -= 1
+                self._settled(changes, transaction)
 
-    def _settled(self, changes: _Changes, tx: int) -> None:
+    def _settled(self, changes: _Changes, transaction: _Transaction) -> None:
         """Nothing of a committed transaction is left but the row that says so: that goes as well."""
-        if tx in self._committed and not self._records_of.get(tx):
-            changes.ended.append(tx)
-            self._forget(tx)
+        if transaction.is_committed and not transaction.records:
+            changes.ended.append(transaction.number)
+            self._forget(transaction.number)
 
     def _forget(self, tx: int) -> None:
-        for record_id in self._records_of.pop(tx, ()):
-            self._tx_of.pop(record_id, None)
-        self._deletes.pop(tx, None)
-        self._committed.discard(tx)
+        gone = self._transactions.pop(tx, None)
+        if gone is not None and gone.records:
+            for record_id in [one for one, found in self._transaction_of.items() if found is gone]:
+                del self._transaction_of[record_id]
 
     # ---- statements ----
 

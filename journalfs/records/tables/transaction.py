@@ -84,7 +84,7 @@ class OneTransaction:
                 self._cursor.executemany(self._insert, [tuple(row.values()) for row in rows])
             for delete, going in zip(self._deletes, (deleted, ended), strict=True):
                 for at in range(0, len(going), DELETED_AT_ONCE):
-                    some = going[at : at + DELETED_AT_ONCE]
+                    some = list(going[at : at + DELETED_AT_ONCE])
                     ask(f"{delete}({', '.join([self._mark] * len(some))})", some)
             ask("COMMIT")
             self._answer = Answer.COMMITTED
