@@ -116,7 +116,8 @@ def filters(chance: Random) -> dict[str, Mapping[str, str]]:
 
 async def bind(store: WritingStore, address: str, kind: str, queues: Mapping[str, Mapping[str, str]]) -> None:
     await store.create_address(address)
-    await store.set_attribute(address, None, "user.journalfs.routing-types", kind.encode())
+    for setting in ("routing-types", "default-queue-routing-type"):
+        await store.set_attribute(address, None, f"user.journalfs.{setting}", kind.encode())
     for queue, settings in queues.items():
         name = f"{address}.{queue}"
         await store.create_queue(address, name)
