@@ -8,14 +8,12 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from journalfs.backup import Backups, places
-from journalfs.backup import backups as module
 from journalfs.backup.manifest import PIECE_BYTES, encode, manifest_name
 from journalfs.errors import SystemFailure
 from journalfs.store import open_store
@@ -193,16 +191,16 @@ def test_a_store_that_changes_while_it_is_read_is_read_again(
     copy = tmp_path / "copy"
     shutil.copytree(stores["orders-basic"], copy)
     journal = next(copy.rglob("*.amq"))
-    read: Callable[[int, int, int], bytes] = module._read_at
+    read = os.pread
     changes = iter((b"a", b"b"))
 
-    def read_and_change(descriptor: int, at: int, length: int) -> bytes:
+    def read_and_change(descriptor: int, length: int, at: int) -> bytes:
         change = next(changes, None)
         if change is not None:
             journal.with_name("new.amq").write_bytes(change)
-        return read(descriptor, at, length)
+        return read(descriptor, length, at)
 
-    monkeypatch.setattr(module, "_read_at", read_and_change)
+    monkeypatch.setattr(os, "pread", read_and_change)
     made = Backups.at(str(tmp_path / "backups")).make(copy, None)
     monkeypatch.undo()
     journal.with_name("new.amq").unlink()

@@ -9,9 +9,10 @@ from journalfs.engine.committer import Committer
 from journalfs.engine.ledger import Ledger
 from journalfs.engine.scan import Scan
 from journalfs.errors import JournalfsError
+from journalfs.format.journal_file import CONTROL_FILE_NAME, decode_control_file
+from journalfs.ids import FileId
 from journalfs.records.files import opening
-from journalfs.records.files.compaction import Compaction
-from journalfs.records.files.pool import FilePool, WriteFile
+from journalfs.records.files.pool import FilePool, WriteFile, encode_header
 from journalfs.records.files.upkeep import Upkeep
 from tests.journal.simulated import SimulatedDisk
 from tests.journal.sweep import sweep, sweep_of_a_transaction_over_files
@@ -72,26 +73,33 @@ def newest_files_freed_first(patch: pytest.MonkeyPatch) -> None:
 
 
 def old_files_emptied_before_the_control_file(patch: pytest.MonkeyPatch) -> None:
-    write, empty = Compaction._write_control_file, Compaction._empty
-    freed: list[list[WriteFile]] = []
+    write = SimulatedDisk.write_at
 
-    def early(self: Compaction, old: list[WriteFile], outputs: list[WriteFile]) -> None:
-        freed.append(empty(self, old))
-        write(self, old, outputs)
+    def early(self: SimulatedDisk, name: str, offset: int, content: bytes) -> None:
+        if name == CONTROL_FILE_NAME:
+            for old in decode_control_file(content).delete:
+                write(self, old, 0, encode_header(FileId(1 << 20), 1))
+                self.sync(old)
+        write(self, name, offset, content)
 
-    patch.setattr(Compaction, "_write_control_file", early)
-    patch.setattr(Compaction, "_empty", lambda self, old: freed.pop())
+    patch.setattr(SimulatedDisk, "write_at", early)
 
 
 def control_file_removed_first(patch: pytest.MonkeyPatch) -> None:
-    empty, settle = Compaction._empty, Compaction._settle
+    rename, remove = SimulatedDisk.rename, SimulatedDisk.remove
 
-    def late(self: Compaction, old: list[WriteFile]) -> list[WriteFile]:
-        settle(self)
-        return empty(self, old)
+    def settled(self: SimulatedDisk, name: str, new: str) -> None:
+        rename(self, name, new)
+        if name.endswith(".cmp") and not any(other.endswith(".cmp") for other in self.names()):
+            remove(self, CONTROL_FILE_NAME)
+            self.sync_directory()
 
-    patch.setattr(Compaction, "_empty", late)
-    patch.setattr(Compaction, "_settle", lambda self: None)
+    def remove_if_there(self: SimulatedDisk, name: str) -> None:
+        if name in self.names():
+            remove(self, name)
+
+    patch.setattr(SimulatedDisk, "rename", settled)
+    patch.setattr(SimulatedDisk, "remove", remove_if_there)
 
 
 def ids_go_down(patch: pytest.MonkeyPatch) -> None:

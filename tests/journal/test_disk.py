@@ -120,19 +120,27 @@ async def test_direct_writes_fill_blocks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("buffer_bytes", [1000, 4096, 20_000, 501_760])
 @pytest.mark.parametrize("file_bytes", [4096, 1_048_576])
 async def test_blocks_are_filled_up_within_the_buffer(
-    tmp_path: Path, block_bytes: int, buffer_bytes: int, file_bytes: int
+    tmp_path: Path, block_bytes: int, buffer_bytes: int, file_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However large they are, beside a buffer or a file: whatever lies behind the buffer stays as it is."""
     settings = WriteSettings(file_size_bytes=file_bytes, buffer_size_bytes=buffer_bytes, checksums=True)
     backend = open_backend(tmp_path, BackendKind.AIO, block_bytes=block_bytes)
     assert backend.alignment_bytes == block_bytes
     writer = JournalWriter.open(backend, settings, SystemClock())
+    take, taken = writer.committer.take_stage, list[Stage]()
+
+    def noted(size: int) -> Stage:
+        taken.append(take(size))
+        return taken[-1]
+
+    monkeypatch.setattr(writer.committer, "take_stage", noted)
     longest = writer.record_bytes_max - record_bytes(RecordKind.ADD, 0)
     assert longest > 0
     wanted = {number: bytes([number]) * (1 if number % 2 else longest) for number in range(1, 9)}
     for number, body in wanted.items():
         await writer.durable(writer.stage_add(RecordId(number), 45, body))
-        assert writer._stage.pointer.buffer_bytes % block_bytes == 0
+    assert taken
+    assert {stage.pointer.buffer_bytes % block_bytes for stage in taken} == {0}
     await writer.close()
     backend.close()
     assert alive(tmp_path) == wanted

@@ -91,12 +91,12 @@ async def test_who_flushes_by_himself_wakes_nobody_each_time(
     """
     clock = FakeClock()
     writer = JournalWriter.open(disk, WriteSettings(prefix="data", file_size_bytes=1 << 16), clock)
-    looks = 0
+    looks = staged_ns = 0
 
     def staged_since_ns() -> int | None:
         nonlocal looks
         looks += 1
-        return writer._staged_since_ns
+        return None if writer.is_settled else staged_ns
 
     async def pass_time() -> None:
         clock.advance(by_ms=4)
@@ -116,12 +116,14 @@ async def test_who_flushes_by_himself_wakes_nobody_each_time(
         await pass_time()
         await writer.durable(writer.stage_add(RecordId(11), 45, b"waited for"))
         writer.stage_add(RecordId(20), 45, b"last")
+        staged_ns = clock.monotonic_ns()
         await pass_time()
         await pass_time()
         assert bodies(disk)[-1] == b"last"
         await pass_time()
         await pass_time()
         writer.stage_add(RecordId(21), 45, b"after a pause")
+        staged_ns = clock.monotonic_ns()
         await wait_all_tasks_blocked()
         await pass_time()
         assert bodies(disk)[-1] == b"after a pause"

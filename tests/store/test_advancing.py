@@ -29,19 +29,33 @@ def next_files(little: LittleStore, *numbers: int) -> list[JournalAppender]:
 # ---- files that get other names ----
 
 
-class Moving(DirectoryReader):
+@dataclass
+class Moved:
     """A file gets another name just after each of so many listings, as those that compaction wrote do."""
 
-    def __init__(self, loader: JournalLoader, path: Path, times: int) -> None:
-        super().__init__(loader.directory, extension=loader.extension, relative_to=loader.relative_to)
-        self._path, self._times = path, times
+    path: Path
+    times: int = 0
+    listings: int = 0
 
-    def read(self) -> JournalDirectory:
-        listing = super().read()
-        if self._times:
-            self._times -= 1
-            self._path = self._path.rename(self._path.with_name(f"activemq-data-{90 + self._times}.amq"))
-        return listing
+    def listed(self) -> None:
+        self.listings += 1
+        if self.times:
+            self.times -= 1
+            self.path = self.path.rename(self.path.with_name(f"activemq-data-{90 + self.times}.amq"))
+
+
+@pytest.fixture
+def moved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Moved:
+    moved = Moved(tmp_path)
+
+    class Listing(DirectoryReader):
+        def read(self) -> JournalDirectory:
+            listing = super().read()
+            moved.listed()
+            return listing
+
+    monkeypatch.setattr("journalfs.records.files.loader.DirectoryReader", Listing)
+    return moved
 
 
 def take_over(store: JournalStore, file: JournalAppender) -> None:
@@ -52,7 +66,7 @@ def take_over(store: JournalStore, file: JournalAppender) -> None:
 
 @pytest.mark.parametrize("times", [1, LISTINGS_MAX])
 def test_no_file_is_left_out_that_moves_meanwhile(
-    little_store: LittleStore, lines_of: ReadLines, times: int
+    little_store: LittleStore, lines_of: ReadLines, times: int, moved: Moved
 ) -> None:
     first = little_store.journal
     store = little_store.open()
@@ -61,8 +75,7 @@ def test_no_file_is_left_out_that_moves_meanwhile(
     second, third = next_files(little_store, 2, 3)
     second.send(1001, QUEUE_A, "two")
     third.send(1002, QUEUE_A, "three")
-    loader = store.core.loader
-    loader._reader = Moving(loader, second.path, times)
+    moved.path, moved.times = second.path, times
     take_over(store, third)
     if times < LISTINGS_MAX:
         assert len(lines_of(store, "work.a")) == 3
@@ -73,16 +86,6 @@ def test_no_file_is_left_out_that_moves_meanwhile(
 
 
 # ---- many files of its own ----
-
-
-class Counting(DirectoryReader):
-    """Counts how often all files are looked at."""
-
-    listings = 0
-
-    def read(self) -> JournalDirectory:
-        self.listings += 1
-        return super().read()
 
 
 def go_on(store: JournalStore, files: list[JournalAppender]) -> PollResult:
@@ -97,18 +100,16 @@ def go_on(store: JournalStore, files: list[JournalAppender]) -> PollResult:
 
 @pytest.mark.parametrize("step", [1, 3])
 def test_many_files_are_not_listed_for_each_new_one(
-    little_store: LittleStore, lines_of: ReadLines, step: int
+    little_store: LittleStore, lines_of: ReadLines, step: int, moved: Moved
 ) -> None:
     """A few come into use between two looks, each with a message; one was there before as a free one."""
     files = [little_store.journal, *next_files(little_store, *range(2, 131))]
     store = little_store.open()
-    loader = store.core.loader
     files[-1].send(1000, QUEUE_A, "one")
     assert go_on(store, files) is PollResult.APPENDED
     (free,) = next_files(little_store, 131)
     assert go_on(store, files) is PollResult.UNCHANGED
-    reader = Counting(loader.directory, extension=loader.extension, relative_to=loader.relative_to)
-    loader._reader = reader
+    moved.listings = 0
     for number in range(131, 431, step):
         new = next_files(little_store, *(one for one in range(number, number + step) if one != 131))
         files += [free, *new] if number == 131 else new
@@ -117,7 +118,7 @@ def test_many_files_are_not_listed_for_each_new_one(
         assert go_on(store, files) is PollResult.APPENDED
         assert go_on(store, files) is PollResult.UNCHANGED
     assert len(lines_of(store, "work.a")) == 301
-    assert 0 < reader.listings < 300 // step // 2
+    assert 0 < moved.listings < 300 // step // 2
     assert not store.core.damage()
     again = little_store.open(index=False)
     assert lines_of(again, "work.a") == lines_of(store, "work.a")

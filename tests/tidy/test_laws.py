@@ -179,21 +179,5 @@ ASSIGNED: Final = [
 ]
 """Of libraries that are told what to call in no other way: expat, and Python's import."""
 
-USING_PRIVATES: Final = {
-    "native/build_backend.py": 1,
-    "tests/backup/test_backup.py": 1,
-    "tests/journal/test_canaries.py": 4,
-    "tests/journal/test_disk.py": 1,
-    "tests/journal/test_writer.py": 1,
-    "tests/store/test_advancing.py": 2,
-    "tests/store/writing/test_at_once.py": 1,
-    "tests/store/writing/test_behind.py": 1,
-    "tests/store/writing/test_bindings_reading.py": 1,
-    "tests/store/writing/test_bringing_back.py": 1,
-    "tests/store/writing/test_delivering.py": 1,
-    "tests/store/writing/test_half_written.py": 3,
-    "tests/store/writing/test_pages_consumed.py": 1,
-    "tests/store/writing/test_paging.py": 3,
-    "tests/store/writing/test_tails_waiting.py": 2,
-    "tests/store/writing/test_upkeep.py": 3,
-}
+USING_PRIVATES: Final = {"native/build_backend.py": 1}
+"""setuptools takes `cffi_modules` by no public way."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 import trio
 
 from journalfs.errors import JournalfsError, NameTaken
 from journalfs.ids import MessageId
-from journalfs.records.files.loader import PollResult
+from journalfs.records.files.loader import JournalLoader, PollResult
 from journalfs.store.write.store import SyncMode
 from tests.store.writing.conftest import Writable, lines_of
 
@@ -116,12 +117,12 @@ async def test_many_writers_leave_the_reading_to_whoever_looks(
 ) -> None:
     """One look in between, and from then on each of them took its turn at reading what all had written."""
     async with writable.open(sync=SyncMode.NONE) as store:
-        advance, advances, looks, writing = store._advance, 0, 0, 16
+        advance, advances, looks, writing = JournalLoader.advance, 0, 0, 16
 
-        def counted(**options: bool) -> PollResult:
+        def counted(loader: JournalLoader, *arguments: Any, **options: Any) -> PollResult:
             nonlocal advances
             advances += 1
-            return advance(**options)
+            return advance(loader, *arguments, **options)
 
         async def write() -> None:
             nonlocal writing
@@ -138,7 +139,7 @@ async def test_many_writers_leave_the_reading_to_whoever_looks(
                 looks += 1
                 await store.look()
 
-        monkeypatch.setattr(store, "_advance", counted)
+        monkeypatch.setattr(JournalLoader, "advance", counted)
         async with trio.open_nursery() as nursery:
             for _ in range(16):
                 nursery.start_soon(write)

@@ -105,6 +105,7 @@ async def test_nothing_is_read_anew_that_is_not_durable_yet(writable: Writable, 
         [file] = [file for file in store.journals.messages.data if file.file_id == end[0]]
         # As if it were on its way to the disk.
         JournalAppender(store.core.layout.journal_dir / file.name, *end).send(1 << 40, QUEUE_A, "later")
-        await store._reload()
+        store.core.journal_doubted = True
+        await store.look()
         assert store.core.loader.state.counts().highest_id < 1 << 40
         assert bodies_of(store) == texts

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from journalfs.damage import Damage
+from journalfs.bindings.replay import BindingsReplay
 from journalfs.live.bindings import BindingsReader, read_bindings
 from journalfs.store.write.store import WritingStore
 from tests.store.writing.conftest import Writable
@@ -50,11 +50,11 @@ async def change(store: WritingStore, chance: random.Random, names: list[str]) -
 
 async def test_they_are_what_is_there(writable: Writable, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over many files of the bindings journal, and compactions of it."""
-    whole, wholes = BindingsReader._whole, list[int]()
+    wholes: list[BindingsReplay] = []
 
-    def counted(reader: BindingsReader, *arguments: object, **options: bool) -> list[Damage]:
-        wholes.append(1)
-        return whole(reader, *arguments, **options)  # type: ignore[arg-type]
+    def counted() -> BindingsReplay:
+        wholes.append(BindingsReplay())
+        return wholes[-1]
 
     chance, names = random.Random(7), list[str]()
     async with writable.open() as store:
@@ -68,7 +68,7 @@ async def test_they_are_what_is_there(writable: Writable, monkeypatch: pytest.Mo
             if number % 50 == 49:
                 await journal.upkeep.compact()
         with monkeypatch.context() as patched:
-            patched.setattr(BindingsReader, "_whole", counted)
+            patched.setattr("journalfs.live.bindings.BindingsReplay", counted)
             for _ in range(30):
                 await change(store, chance, names)
             assert not wholes

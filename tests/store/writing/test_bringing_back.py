@@ -215,7 +215,7 @@ async def test_what_is_gone_is_counted_and_the_rest_comes_back(writable: Writabl
         await publish(store, "in.txt", b"l" * 9000 + b"\nsmall\n")
         (large,) = (writable.root / "large-messages").iterdir()
         await store.acknowledge(A, ids_of(store)[-2:])
-        for body in (large, *(file.path for file in keeping._aside.files())):
+        for body in (large, *(file.path for file in store.parts.bodies.aside.files())):
             body.unlink(missing_ok=True)
         assert (await keeping.undo_last(plans=True)) == ({A: 1}, 1)
         assert (await keeping.undo_last()) == ({A: 1}, 1)

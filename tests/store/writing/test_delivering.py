@@ -13,6 +13,7 @@ import trio.testing
 from journalfs.broker.consume.delivering import Consumer, Delivery
 from journalfs.errors import HeldByReaders, TooManyConsumers
 from journalfs.ids import MessageId
+from journalfs.live.content import QueueContent
 from journalfs.store.write.store import WritingStore
 from tests.store.publishing import publish_file
 from tests.store.test_pages import small, write_page
@@ -574,13 +575,13 @@ async def test_a_great_queue_is_gone_through_seldom(
         )
         consumer = store.consumer(A)
         fills = 0
-        fill = consumer.supply._fill
+        due = QueueContent.due
 
-        def counted() -> None:
+        def counted(content: QueueContent) -> Any:
             nonlocal fills
             fills += 1
-            fill()
+            return due(content)
 
-        monkeypatch.setattr(consumer.supply, "_fill", counted)
+        monkeypatch.setattr(QueueContent, "due", counted)
         assert await drained(consumer) == [str(number) for number in range(1000)]
         assert fills <= 1000 // 100 + 2

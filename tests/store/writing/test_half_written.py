@@ -23,9 +23,8 @@ def test_nothing_is_being_written_while_a_store_is_opened(writable: Writable) ->
 async def test_bindings_are_read_as_far_as_they_are_durable(writable: Writable) -> None:
     async with writable.open() as store:
         await store.create_address("whole")
-        limit = store._bindings_limit()
-        assert limit is not None
-        file_id, end = limit
+        current = store.journals.bindings.current
+        file_id, end = limit = current.file_id, current.records_end
         (path,) = (
             file
             for file in (writable.root / "bindings").glob("*.bindings")
@@ -41,8 +40,7 @@ async def test_bindings_are_read_as_far_as_they_are_durable(writable: Writable) 
         state, damage = BindingsReader(folder, relative_to=writable.root).read(limit)
         assert damage == ()
         assert "whole" in state.addresses
-        store._bindings_seen = ()
-        assert store._look_at_bindings()
+        await store.let_bindings_go()
         assert not store.core.damage()
         await store.create_address("next")
     assert not read_bindings(folder, relative_to=writable.root)[1]

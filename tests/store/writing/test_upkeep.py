@@ -10,9 +10,7 @@ import trio
 
 from journalfs.api import ByteSource
 from journalfs.ids import MessageId
-from journalfs.records.files.compaction import Compaction
 from journalfs.records.files.loader import JournalLoader
-from journalfs.records.files.pool import WriteFile
 from journalfs.records.files.writer import JournalWriter
 from journalfs.store import open_store
 from journalfs.store.write.store import WritingStore
@@ -149,7 +147,6 @@ async def test_what_is_opened_before_compacted_files_get_their_names_stays_reada
 ) -> None:
     """A part's files are known by the names that they have when the journal may use them again."""
     writable.with_small_files()
-    commit = Compaction._commit
     opened: list[ByteSource] = []
 
     async with writable.open() as store:
@@ -159,12 +156,15 @@ async def test_what_is_opened_before_compacted_files_get_their_names_stays_reada
             await publisher.write(b"meanwhile\n")
             opened.append(queue_of(store, "work.a").open_all())
 
-        def looked_at_first(compaction: Compaction, outputs: list[WriteFile]) -> None:
-            if not opened:
-                trio.from_thread.run(look_and_open)
-            commit(compaction, outputs)
+        backend = store.journals.messages.backend
+        rename = backend.rename
 
-        monkeypatch.setattr(Compaction, "_commit", looked_at_first)
+        def looked_at_first(name: str, new: str) -> None:
+            if not opened and name.endswith(".cmp"):
+                trio.from_thread.run(look_and_open)
+            rename(name, new)
+
+        monkeypatch.setattr(backend, "rename", looked_at_first)
         await publish_file(
             store, "work", "work.a", "in", b"".join(b"%d %s\n" % (n, b"x" * 500) for n in range(300))
         )
@@ -186,7 +186,7 @@ async def test_what_was_read_anew_last_stays(writable: Writable, monkeypatch: py
         publisher = store.publisher("work", "work.a", "in")
         await publisher.write(b"".join(b"%d %s\n" % (n, b"x" * 500) for n in range(300)))
         assert len(lines_of(store, "work.a")) == 300
-        load, journal = store._loaded_whole, store.journals.messages
+        load, journal = JournalLoader.load, store.journals.messages
         looked: list[JournalLoader] = []
 
         async def look_meanwhile() -> None:
@@ -194,16 +194,15 @@ async def test_what_was_read_anew_last_stays(writable: Writable, monkeypatch: py
             nursery.start_soon(publisher.write, b"meanwhile\n")
             while journal.position == position or journal.committer.reached_position < journal.position:
                 await trio.lowlevel.checkpoint()
-            assert store._take_over_now()
+            store.take_over()
             looked.append(store.core.loaded)
 
-        def load_slowly() -> JournalLoader:
-            loader = load()
+        def load_slowly(loader: JournalLoader) -> None:
+            load(loader)
             if not looked and threading.current_thread() is not threading.main_thread():
                 trio.from_thread.run(look_meanwhile)
-            return loader
 
-        monkeypatch.setattr(store, "_loaded_whole", load_slowly)
+        monkeypatch.setattr(JournalLoader, "load", load_slowly)
         await store.journals.messages.upkeep.compact()
         assert [store.core.loaded] == looked
         assert len(lines_of(store, "work.a")) == 301
