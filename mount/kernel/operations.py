@@ -2,7 +2,7 @@
 holds.
 
 Requests begin in the order in which they come. Those that only look are answered at once, unless something
-they concern is just being published (`publications.py`); those that change something wait until it is done,
+they concern is just being published (`Publications`); those that change something wait until it is done,
 and others are served meanwhile. Every method is guarded: whatever goes wrong is answered with an errno and
 never ends the mount.
 """

@@ -1,4 +1,4 @@
-/* Judging messages by a selector that was compiled to steps over registers (journalfs/selector/program.py). */
+/* Judging messages by a selector that was compiled to steps over registers (journalfs/selector/compiler.py). */
 #ifndef JFS_SELECT_H
 #define JFS_SELECT_H
 

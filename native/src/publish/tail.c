@@ -96,7 +96,7 @@ jfs_status jfs_tail_stage(jfs_tail *tail, jfs_tail_way *way, const uint8_t *line
     return JFS_OK;
 }
 
-/* Whether the name still leads to what was written, as journalfs.engine.place asks. */
+/* Whether the name still leads to what was written, as journalfs.engine.links.NamedFile asks. */
 static int32_t lost(const jfs_tail *tail) {
     struct stat found;
     if (!tail->path) return 0;
