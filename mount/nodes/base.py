@@ -19,8 +19,8 @@ from pyfuse3 import EntryAttributes, FileNameT, ReaddirToken, SetattrFields, rea
 from journalfs import api
 from journalfs.ids import Inode, MessageId
 from journalfs_mount.errnos import COMES_BACK, Noted, Refused, gone, no_such_name, nothing_else, refuse
+from journalfs_mount.names.being_written import Publications, RefusedNames, WrittenNames
 from journalfs_mount.names.grammar import encode_name
-from journalfs_mount.names.written import Publications, RefusedNames, WrittenNames
 from journalfs_mount.nodes.attributes import Presenter
 from journalfs_mount.nodes.believed import Believed, Caching, caching_for
 from journalfs_mount.nodes.inodes import ROOT, SLOT_MAX, NodeTable, node_key, parent_and_name

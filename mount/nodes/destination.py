@@ -14,9 +14,9 @@ from journalfs.api import Permissions
 from journalfs.errors import JournalfsError
 from journalfs_mount.errnos import COMES_BACK, Refused
 from journalfs_mount.front.hot_writes import MadeFile
+from journalfs_mount.names.being_written import FOR_GOOD
 from journalfs_mount.names.fates import Fate, fate_of, is_backup, is_temporary, packed_name
 from journalfs_mount.names.grammar import SETTINGS_NAME, TAIL_NAME, is_reserved, is_tail_name
-from journalfs_mount.names.written import FOR_GOOD
 from journalfs_mount.nodes.base import WAS_REMOVED, Directory, Node, OpenedFile
 from journalfs_mount.nodes.staged import ReceivingDirectory, Staged, StagedFolder
 from journalfs_mount.nodes.staging import JOB_DIRECTORY, PlaceName, is_left, note_maker

@@ -18,7 +18,7 @@ from journalfs.errors import JournalfsError
 from journalfs_mount.errnos import Refused, refuse
 from journalfs_mount.front.hot_writes import HotFile, MadeFile
 from journalfs_mount.limits import HOLE_BYTES_MAX, HOLE_STEP_BYTES
-from journalfs_mount.names.written import NameKey, WrittenName
+from journalfs_mount.names.being_written import NameKey, WrittenName
 from journalfs_mount.nodes.base import Directory, MountContext, Node, OpenedFile, Unreadable
 from journalfs_mount.nodes.inodes import node_key
 from journalfs_mount.process.callers import Writer, is_open

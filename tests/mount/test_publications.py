@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from journalfs_mount.limits import PUBLICATION_WAIT_S
-from journalfs_mount.names.written import Publications
+from journalfs_mount.names.being_written import Publications
 
 
 async def publish(publications: Publications, address: str, until: trio.Event) -> None:
