@@ -31,7 +31,7 @@ IMPORTED: Final = (
     "journalfs.cli.mount",
     "journalfs.cli.status",
     "journalfs.store.removed",
-    "journalfs.store.replaying",
+    "journalfs.store.replay_plan",
     "journalfs.store.write.opening",
     "journalfs_mount.start.launch",
 )

@@ -19,7 +19,7 @@ from journalfs.errors import WrongCall
 from journalfs.exchange.targets import mounted_store
 from journalfs.showing import advancing
 from journalfs.store.history import history_of
-from journalfs.store.replaying import Asked, Replayed, planned
+from journalfs.store.replay_plan import Asked, Replayed, planned
 from journalfs.store.write.opening import change_in, open_for_writing
 from journalfs.times import range_between
 

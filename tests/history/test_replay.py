@@ -13,8 +13,8 @@ import pytest
 import trio
 
 from journalfs.errors import AddressFull, JournalfsError, WrongCall
-from journalfs.store import open_store, replaying
-from journalfs.store.replaying import Asked, Replayed
+from journalfs.store import open_store, replay_plan
+from journalfs.store.replay_plan import Asked, Replayed
 from journalfs.store.write.opening import change_in, open_for_writing
 from journalfs.store.write.store import WritingStore
 from tests.cli.running import journalfs
@@ -70,7 +70,7 @@ def test_killed_between_any_two_windows_it_goes_on(
     """And what it sent itself, which is in the journal by now, is not sent again, nor is one that was done
     part of a larger window, as when older files went meanwhile.
     """
-    monkeypatch.setattr(replaying, "WINDOW_BYTES", 1)
+    monkeypatch.setattr(replay_plan, "WINDOW_BYTES", 1)
     left: list[Path] = []
 
     def keep() -> None:
@@ -79,7 +79,7 @@ def test_killed_between_any_two_windows_it_goes_on(
 
     done(root, INTO_DLQ, keep)
     assert len(left) > 8
-    monkeypatch.setattr(replaying, "WINDOW_BYTES", 1 << 26)
+    monkeypatch.setattr(replay_plan, "WINDOW_BYTES", 1 << 26)
     for one in left[::3]:
         before = in_dlq(one)
         replayed = done(one, INTO_DLQ)
@@ -106,7 +106,7 @@ def test_nobody_loses_what_fails(root: Path) -> None:
 
 def test_what_was_sent_is_in_memory_no_more(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long a replay takes, next to nothing of the 4 MB that it wrote is in memory."""
-    monkeypatch.setattr(replaying, "WINDOW_BYTES", 1)
+    monkeypatch.setattr(replay_plan, "WINDOW_BYTES", 1)
     held: list[int] = []
 
     def look() -> None:

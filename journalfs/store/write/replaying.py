@@ -33,7 +33,7 @@ from journalfs.live.core import Core
 from journalfs.live.stored_runs import each_stored
 from journalfs.records.files.history import Kept
 from journalfs.store.history import History, HistoryStore, require_history
-from journalfs.store.replaying import (
+from journalfs.store.replay_plan import (
     BEGIN,
     Asked,
     Chosen,
