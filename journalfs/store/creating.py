@@ -30,7 +30,7 @@ from journalfs.format.record_types import BindingType
 from journalfs.ids import RecordId
 from journalfs.live.bindings import read_bindings
 from journalfs.records.files.writer import JournalWriter
-from journalfs.store.journals import (
+from journalfs.store.journal_setup import (
     bindings_journal,
     make_backend,
     make_bindings_backend,

@@ -11,5 +11,5 @@ from tests.tools.late_disk import LateDisk, late
 
 if __name__ == "__main__":
     LateDisk.chance = random.Random(sys.argv[2])
-    with patch("journalfs.store.journals.open_backend", late):
+    with patch("journalfs.store.journal_setup.open_backend", late):
         main()

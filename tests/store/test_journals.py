@@ -16,7 +16,7 @@ from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend
 from journalfs.errors import ConfigError, SystemFailure
 from journalfs.records.files.writer import JournalWriter
-from journalfs.store.journals import (
+from journalfs.store.journal_setup import (
     bindings_journal,
     make_backend,
     make_bindings_backend,

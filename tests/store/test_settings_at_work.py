@@ -18,7 +18,7 @@ from journalfs.live.virtual import ComputedFile
 from journalfs.records.files.writer import JournalWriter
 from journalfs.store import open_store
 from journalfs.store.creating import create_store
-from journalfs.store.journals import make_backend, message_journal
+from journalfs.store.journal_setup import make_backend, message_journal
 
 SMALL = 'journal-type = "NIO"\njournal-file-size = 4096\njournal-buffer-size = 4096\n'
 BODY = bytes(900)

@@ -17,7 +17,7 @@ from journalfs.errors import NotAStore
 from journalfs.live.settings import broker_toml
 from journalfs.store import open_store
 from journalfs.store.creating import create_store
-from journalfs.store.journals import as_found, message_journal
+from journalfs.store.journal_setup import as_found, message_journal
 from journalfs.store.store import JournalStore
 from tests.config.test_broker_xml import document
 from tests.store.conftest import LittleStore

@@ -40,7 +40,7 @@ from journalfs.records.capabilities import ALL
 from journalfs.records.files.kept_damage import KeptDamage
 from journalfs.records.files.loader import JournalLoader
 from journalfs.records.files.write_settings import WriteSettings
-from journalfs.store.journals import (
+from journalfs.store.journal_setup import (
     as_found,
     bindings_journal,
     make_backend,

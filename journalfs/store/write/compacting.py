@@ -17,7 +17,7 @@ from journalfs.errors import NoSpace, StoreNotKept, failing
 from journalfs.limits import JOURNAL_BLOCK_BYTES_DEFAULT
 from journalfs.records.files.compaction import CompactionDone, preview_compaction
 from journalfs.records.files.writer import JournalWriter
-from journalfs.store.journals import as_found, bindings_journal, message_journal
+from journalfs.store.journal_setup import as_found, bindings_journal, message_journal
 from journalfs.store.write.store import WritingStore
 
 Journal = Literal["messages", "bindings"]

@@ -58,7 +58,7 @@ from journalfs.records.older.hornetq_log import (
     open_writer,
 )
 from journalfs.records.older.openwire import Destination, Identity
-from journalfs.store.journals import message_journal
+from journalfs.store.journal_setup import message_journal
 from journalfs.store.locks import WHOLE, LockedFile, take
 from journalfs.store.node_lock import NodeLock, describe_process
 from journalfs.store.write.elsewhere import AcquiringElsewhere

@@ -234,7 +234,7 @@ def late_store(
     little_store: LittleStore, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, seed: int
 ) -> Writable:
     chance = LateDisk.chance = random.Random(seed)
-    monkeypatch.setattr("journalfs.store.journals.open_backend", late)
+    monkeypatch.setattr("journalfs.store.journal_setup.open_backend", late)
     writable = Writable(little_store, str(request.param))
     (writable.root / "journalfs.toml").write_text(
         f'journal-type = "{writable.backend}"\njournal-file-size = {chance.choice(FILE_BYTES)}\n'
