@@ -20,12 +20,12 @@ from tests.elsewhere import Elsewhere
 from tests.frozen import ExpectedStores, PristineStores
 from tests.kinds import POSTGRESQL, SQLITE, mark_long, of_kind
 from tests.mounting import EVERY_DISK_IS_QUICK, Commands
-from tests.sharing import Sharing, slowest_first
+from tests.sharing import Measured, Sharing, slowest_first
 from tests.tables.servers import Server, postgresql
 from tests.tools.crash_copy import copy_as_left
 
 # `--hypothesis-profile=long` searches further. A deadline would only measure how busy the machine is.
-settings.register_profile("quick", deadline=None, max_examples=50, print_blob=True)
+settings.register_profile("quick", deadline=None, max_examples=30, print_blob=True)
 settings.register_profile("long", deadline=None, max_examples=5000, print_blob=True)
 settings.load_profile("quick")
 
@@ -62,10 +62,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--front", choices=FRONTS, default="on", help="who answers the requests of mounts")
     parser.addoption("--kind", choices=(SQLITE, POSTGRESQL), help="of stores: see tests/kinds.py")
     parser.addoption("--commands", choices=("fork", "exec"), default="fork", help="see tests/forking.py")
+    parser.addoption("--record-seconds", action="store_true", help="see tests/sharing.py")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Tests that run in the background may ignore signals, and what they start would inherit that."""
+    if config.getoption("--record-seconds") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Measured())
     os.environ.update(FRONTS[config.getoption("--front")])
     # Else each of the processes that tests start compiles all that it imports, where the environment forbids
     # Python to keep it.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -9,21 +11,37 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-SLOWEST = ("spark", "broker", "mount")
-"""Markers of what waits for other processes, the longest first."""
 SESSION = "spark: SparkSession"
 """A test that asks for the session of all tests says so."""
 SOURCES = "python_sources"
 """Of the project, which are parsed once by whoever looks at them."""
+SECONDS = Path(__file__).with_name("seconds.json")
+"""What files took when that was last measured (`--record-seconds`), but for those of a moment."""
+SECONDS_LEAST = 3
 
 
 def slowest_first(items: list[pytest.Item]) -> None:
-    """Sort by files, so that at the end, when there are no more to take, each worker has little to finish."""
-    ranks: dict[Path, int] = {}
-    for item in items:
-        rank = next((n for n, mark in enumerate(SLOWEST) if item.get_closest_marker(mark)), len(SLOWEST))
-        ranks[item.path] = min(rank, ranks.get(item.path, rank))
-    items.sort(key=lambda item: ranks[item.path])
+    """Sort by what is done together, so that at the end each worker has little to finish."""
+    taken: dict[str, int] = json.loads(SECONDS.read_text())
+    together: Counter[str] = Counter()
+    for path, root in {(item.path, item.config.rootpath) for item in items}:
+        together[shared_with(path)] += taken.get(path.relative_to(root).as_posix(), 0)
+    first = {path: number for number, path in enumerate(dict.fromkeys(item.path for item in items))}
+    items.sort(key=lambda item: (-together[shared_with(item.path)], first[item.path]))
+
+
+class Measured:
+    """What files of tests take, which is written at the end."""
+
+    def __init__(self) -> None:
+        self._taken: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._taken[report.location[0]] += round(report.duration * 1000)
+
+    def pytest_sessionfinish(self) -> None:
+        found = {name: ms // 1000 for name, ms in self._taken.most_common() if ms >= SECONDS_LEAST * 1000}
+        SECONDS.write_text(json.dumps(found, indent=0) + "\n")
 
 
 class Sharing(LoadFileScheduling):  # type: ignore[misc]

@@ -87,6 +87,7 @@ def test_a_store_created_in_an_instance(stopped: Broker) -> None:
         stopped.stop()
 
 
+@pytest.mark.long
 def test_a_broker_is_kept_out(stopped: Broker, layout: StoreLayout) -> None:
     lock = NodeLock.acquire(layout, 0, SystemClock())
     lock.activated()

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.mount]
 YEARS_MS: Final = 10 * 365 * 24 * 3_600_000
 """So far ahead of the real time is that of the histories: nothing happens in a broker by its own clock."""
 SCAN_MS: Final = 20
-QUICK, QUICK_STEPS = 3, 20
+QUICK, QUICK_STEPS = 2, 20
 LONG, LONG_STEPS = 400, 60
 TOLD: Final = ("AMQ222059", "AMQ222149", "AMQ222039")
 """What a broker warns with when it drops a message that it had before, when one becomes a dead letter, and

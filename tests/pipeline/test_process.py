@@ -55,6 +55,7 @@ def environment_of_others(tmp_path: Path) -> dict[str, str]:
     return environment(PATH=f"{folder}:{os.environ['PATH']}")
 
 
+@pytest.mark.long
 def test_what_it_prints(tmp_path: Path) -> None:
     """Whatever Python is found first: it is the command's own that Spark runs."""
     there = environment_of_others(tmp_path)

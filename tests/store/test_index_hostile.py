@@ -24,7 +24,7 @@ line is.
 """
 
 WINDOW_BYTES = 65_536
-MUTATIONS = 500
+MUTATIONS = 200
 
 
 @pytest.fixture
