@@ -15,6 +15,8 @@ SESSION = "spark: SparkSession"
 """A test that asks for the session of all tests says so."""
 SOURCES = "python_sources"
 """Of the project, which are parsed once by whoever looks at them."""
+SERVERS = "from tests.tables"
+"""Of databases."""
 SECONDS = Path(__file__).with_name("seconds.json")
 """What files took when that was last measured (`--record-seconds`), but for those of a moment."""
 SECONDS_LEAST = 3
@@ -45,8 +47,8 @@ class Measured:
 
 
 class Sharing(LoadFileScheduling):  # type: ignore[misc]
-    """All that needs a session of Spark is done by one worker, and so is all that looks at the sources: a
-    second one would take long to get going, and keep the processors busy that others wait for.
+    """All that needs a session of Spark is done by one worker, as is all that looks at the sources or needs
+    a server of databases: a second would take long to get going, and keep processors busy that others need.
     """
 
     def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
@@ -62,4 +64,4 @@ class Sharing(LoadFileScheduling):  # type: ignore[misc]
 def shared_with(file: Path) -> str:
     """What tests of a file are done together with: those of all files with the same answer."""
     text = file.read_text()
-    return next((one for one in (SESSION, SOURCES) if one in text), str(file))
+    return next((one for one in (SESSION, SOURCES, SERVERS) if one in text), str(file))

@@ -9,14 +9,18 @@ from pathlib import Path
 import pytest
 
 from tests import sharing
-from tests.sharing import SECONDS, SESSION, SOURCES, Measured, shared_with, slowest_first
+from tests.sharing import SECONDS, SERVERS, SESSION, SOURCES, Measured, shared_with, slowest_first
 
 
-def test_one_worker_does_what_needs_sparks_session_or_the_sources(request: pytest.FixtureRequest) -> None:
+def test_one_worker_does_what_needs_sparks_session_servers_or_the_sources(
+    request: pytest.FixtureRequest,
+) -> None:
     """Whatever was collected."""
     for item in request.session.items:
         if "spark" in getattr(item, "fixturenames", ()):
             assert shared_with(item.path) == SESSION, item
+        elif {"postgres", "maria", "empty_database"} & {*getattr(item, "fixturenames", ())}:
+            assert shared_with(item.path) == SERVERS, item
     assert shared_with(request.path) != SESSION
     tidy = request.path.parent / "tidy"
     assert {shared_with(tidy / f"test_{name}.py") for name in ("laws", "size", "seams")} == {SOURCES}
