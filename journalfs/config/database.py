@@ -41,7 +41,8 @@ _HOSTS: Final = re.compile(r"(?:^|@)([^@/]+,[^@/]*)(?=/|$)")
 
 _TWO_SLASHES: Final = r"\1//"
 _LOGIN_WORDS: Final = frozenset({"user", "username", "password"})
-_KEPT_WORDS: Final = frozenset({"host", "unix_socket", "charset", "sslmode", "service_name"})
+_SCHEMA_WORDS: Final = frozenset({"currentSchema", "options"})
+_KEPT_WORDS: Final = frozenset({"host", "unix_socket", "charset", "sslmode", "sslrootcert", "service_name"})
 """Parameters of a URL that drivers of Python know too; others are of Java drivers. What names PostgreSQL
 without `jdbc:` has those of the Python driver.
 """
@@ -145,9 +146,11 @@ _NUMBERS: Final = {
 }
 _SIZES: Final = {"jdbc-max-page-size-bytes": "page_bytes_max", "jdbc-page-max-size-bytes": "page_bytes_max"}
 _LEASE: Final = ("jdbc-lock-renew-period", "jdbc-lock-expiration")
+_OF_POOL: Final = {"jdbc-user": "username", "jdbc-password": "password"}
+"""Elements, and the properties that a broker takes instead."""
 _PAGE_STORE_CHARS_MAX: Final = 10
 """Tables of pages have a number behind it."""
-_TABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]{0,62}")
+_TABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
 
 
 def database_named(path: Path | str, base: Path | None = None) -> DatabaseSettings | None:
@@ -196,7 +199,7 @@ def _translated(scheme: str, rest: str) -> str:
     dialect = f"{words[0]}+{words[2]}" if words[2] else DRIVERS[words[0].removesuffix(":thin")]
     if words[0].startswith("oracle"):
         return f"{dialect}://{rest.lstrip('@').lstrip('/')}"
-    if ";" in rest:
+    if ";" in rest and not dialect.startswith(("postgresql", "mysql")):  # where a password may have it
         return _semicolons(dialect, rest.lstrip("/"))
     place, _, parameters = rest.lstrip("/").partition("?")
     pairs = parse_qsl(parameters, keep_blank_values=True)
@@ -205,9 +208,18 @@ def _translated(scheme: str, rest: str) -> str:
     if hosts is not None:
         place = place[: hosts.start(1)] + place[hosts.end(1) :]
         pairs += [("host", one) for one in hosts[1].split(",")]
-    known = _KEPT_WORDS if scheme.startswith("jdbc:") or not dialect.startswith("postgresql") else given
-    kept = [one for one in pairs if one[0] in (*known, "host") and one[0] not in _LOGIN_WORDS]
+    of_postgresql = dialect.startswith("postgresql")
+    known = given if of_postgresql and not scheme.startswith("jdbc:") else _KEPT_WORDS
+    kept = [one for one in pairs if one[0] in (*known, "host") and one[0] not in _LOGIN_WORDS | _SCHEMA_WORDS]
+    if of_postgresql and (options := _options(given)):
+        kept.append(("options", options))
     return f"{dialect}://{_login(given)}{place}" + (f"?{urlencode(kept)}" if kept else "")
+
+
+def _options(given: Mapping[str, str]) -> str:
+    """What PostgreSQL is told of the schemas to look for tables in."""
+    said, schemas = given.get("options", ""), given.get("currentSchema")
+    return said if schemas is None else f"{said} -csearch_path=" + re.sub(r"([\\\s])", r"\\\1", schemas)
 
 
 def _semicolons(dialect: str, rest: str) -> str:
@@ -240,9 +252,14 @@ def database_settings(
     properties = {
         name: unmasked(text) if text.startswith("ENC(") else text for name, text in properties.items()
     }
+    # A broker takes what its pool is told before what else is said.
+    elements = {name: one for name, one in elements.items() if _OF_POOL.get(name) not in properties}
     said = elements.get("jdbc-connection-url", place)
-    text = said.text if said is not place else properties.get("url", properties.get("jdbcUrl", ""))
+    text = properties.get("url") or properties.get("jdbcUrl") or (said.text if said is not place else "")
     url = text if text.lower().startswith("jdbc:") else unmasked(text)
+    schema = properties.get("defaultSchema") or properties.get("schema")
+    if schema and ":postgresql:" in url:
+        url += f"{'&' if '?' in url else '?'}currentSchema={quote(schema)}"
     folder = said.file.parent
     settings = database_named(url, folder.parent if folder.name == "etc" else folder)
     if settings is None:

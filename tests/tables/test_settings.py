@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from sqlalchemy import inspect
@@ -15,7 +16,7 @@ from journalfs.errors import ConfigError
 from journalfs.records.tables.database import Database
 from journalfs.records.tables.schema import tables_of
 from journalfs.store.write.opening import open_for_writing
-from tests.tables.servers import Server
+from tests.tables.servers import Server, sql
 
 MASKED = "ENC(-41e444c3ed07d6dd)"
 """`secret`, as a broker masks it."""
@@ -39,6 +40,7 @@ def said(folder: Path, inside: str) -> DatabaseSettings:
         ("postgresql://a@/db?port=5&password=b", "postgresql+psycopg://a@/db?port=5"),
         ("postgresql://a:b@c/d@h/db", "postgresql+psycopg://a:b@c/d@h/db"),
         ("jdbc:postgresql://h:1/db?user=u&password=p%40&ssl=true", "postgresql+psycopg://u:p%40@h:1/db"),
+        ("jdbc:postgresql://h/db?user=u&password=p;w", "postgresql+psycopg://u:p%3Bw@h/db"),
         ("jdbc:mysql://h/db?user=u", "mysql+pymysql://u@h/db"),
         ("jdbc:sqlserver://h:1433;databaseName=x;user=u;password=p", "mssql+pyodbc://u:p@h:1433/x"),
         ("jdbc:oracle:thin:@//h:1521/service", "oracle+oracledb://h:1521/service"),
@@ -213,6 +215,33 @@ def test_tables_have_the_names_that_are_set(tmp_path: Path) -> None:
     }
 
 
+def test_what_the_pool_is_told_comes_first(tmp_path: Path) -> None:
+    """As a broker has it, which then takes nothing else."""
+    other = jdbc(jdbc_connection_url="jdbc:mysql://other/x", jdbc_user="other", jdbc_password="other")
+    found = said(tmp_path, other + source(url=MYSQL_URL, username="u", password="p"))
+    assert (found.url, found.user, found.password) == (said(tmp_path, source(url=MYSQL_URL)).url, "u", "p")
+
+
+@pytest.mark.rule("S-328")
+def test_tables_are_in_the_schema_that_is_named(postgres: Server, tmp_path: Path) -> None:
+    url = postgres.make("with_a_schema")
+    sql(postgres.port, "with_a_schema", 'CREATE SCHEMA "The Orders"')
+    place = f"jdbc:{url.replace('artemis@', '')}?user=artemis"
+    path = quote('"The\\ Orders"')
+    for found in (
+        database_named(f"{place}&currentSchema={quote(chr(34) + 'The Orders' + chr(34))}"),
+        database_named(f"{place}&options=-c%20search_path={path}"),
+        database_named(f"{url}?options=-csearch_path%3D{path}"),
+        said(tmp_path, source(url=place, defaultSchema="&quot;The Orders&quot;")),
+    ):
+        assert found is not None
+        database = Database(found)
+        with database.begin("make the tables") as connection:
+            database.tables.metadata.create_all(connection)
+        database.close()
+        sql(postgres.port, "with_a_schema", 'DROP TABLE "The Orders".messages')
+
+
 @pytest.mark.parametrize(
     ("inside", "reason"),
     [
@@ -222,6 +251,11 @@ def test_tables_have_the_names_that_are_set(tmp_path: Path) -> None:
             "<jdbc-connection-url>jdbc:sqlite:/x</jdbc-connection-url>"
             "<message-table-name>a; b</message-table-name>",
             "'a; b' cannot be the name of a table",
+        ),
+        (
+            "<jdbc-connection-url>jdbc:sqlite:/x</jdbc-connection-url>"
+            "<message-table-name>sales.messages</message-table-name>",
+            "'sales.messages' cannot be the name of a table",
         ),
         (
             "<jdbc-connection-url>jdbc:sqlite:/x</jdbc-connection-url>"
