@@ -16,7 +16,13 @@ from journalfs.engine.older import TableRows
 from journalfs.engine.stage import StagedRecord
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.records.tables.database import Database
-from journalfs.records.tables.following import CHUNK_IDS, FollowedJournal, KnownRows, RewrittenError
+from journalfs.records.tables.following import (
+    CHUNK_IDS,
+    LATE_ROWS,
+    FollowedJournal,
+    KnownRows,
+    RewrittenError,
+)
 from journalfs.records.tables.lease import Lease
 from journalfs.records.tables.log import TableLog
 from journalfs.store import open_store
@@ -260,6 +266,28 @@ def test_sequences_that_begin_again_are_noticed(empty_database: Callable[[str], 
         one.delete(11)
         one.log.load()
         one.add(12)
+        one.look()
+        assert (one.noted.rows[-1], one.noted.went[-1]) == (12, 11)
+
+
+@pytest.mark.rule("S-244")
+def test_rows_committed_behind_later_ones_are_taken(empty_database: Callable[[str], str]) -> None:
+    """Threads of a broker number rows before they come to be written."""
+    with table(empty_database("sqlite"), 10) as one:
+        for ahead in (30, LATE_ROWS - 1):
+            first = one.log._seq
+            one.log._seq += ahead
+            one.add(20 + ahead)
+            one.look()
+            last, one.log._seq = one.log._seq, first
+            one.add(19 + ahead, 3)  # a new one, and what is said later of an old one
+            one.look()
+            one.look()
+            assert one.noted.rows[-3:] == [20 + ahead, 19 + ahead, 3]
+            one.log._seq = last
+        one.log._seq = 1
+        one.delete(1, 2)
+        one.add(5000)  # where nobody would look for it
         with pytest.raises(RewrittenError):
             one.look()
 
@@ -272,3 +300,20 @@ def test_transactions_that_went_are_rolled_back(empty_database: Callable[[str], 
         one.look()
         assert one.noted.undone == [19]
         assert one.noted.went == [20]
+
+
+@pytest.mark.rule("S-221")
+def test_what_a_broker_deletes_in_a_transaction_has_no_type(empty_database: Callable[[str], str]) -> None:
+    """As with a large message that a prepared one sent: its COMMIT takes away that the body is pending."""
+    with table(empty_database("sqlite"), 3) as one:
+        deletes = StagedRecord(RecordKind.DELETE_TX, 2, 77, -1, b"why")
+        one.log.commit([deletes, StagedRecord(RecordKind.PREPARE, -1, 77, 0, b"xid")])
+        again = TableLog(one.database, one.log.table, one.lease)
+        again.load()
+        noted = _Noted()
+        with one.database.reading("read") as connection:
+            FollowedJournal(one.log.table, noted, again.read).take_new(connection)
+        assert noted.rows[:4] == [1, 2, 3, 2]
+        again.commit([StagedRecord(RecordKind.COMMIT, -1, 77, 0, b"")])
+        one.look()
+        assert one.noted.went == [2]

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from journalfs.config.broker_xml import read_broker_xml
+from journalfs.errors import PartMissing
 from journalfs.records.tables.database import Database
 from journalfs.store import open_store
 from journalfs.store.write.store import WritingStore
@@ -73,6 +75,36 @@ def test_rows_without_a_sequence_are_told_and_hide_no_others(
     finally:
         store.close()
     database.close()
+
+
+@pytest.mark.rule("S-329")
+def test_what_is_not_there_hides_no_others(jdbc_store: Path) -> None:
+    """As `pg_dump` leaves it that was told of tables, and as users see it who may read tables only."""
+    expected = {line["id"]: line for line in objects("cat", jdbc_store)}
+    settings = read_broker_xml(jdbc_store / "broker.xml", instance=jdbc_store).database
+    assert settings is not None
+    database = Database(settings)
+    unlink = "SELECT lo_unlink(data) FROM {} WHERE filename = '{}'"
+    with database.begin("damage it") as connection:
+        for table, name in (("large_messages", "1351.msg"), ("page_store1527", "000000001.page")):
+            connection.execute(text(unlink.format(table, name)))
+    found = {line["id"]: line for line in objects("cat", jdbc_store)}
+    lost = expected.keys() - found.keys()
+    assert 0 < len(lost) < 20
+    assert {expected[one]["address"] for one in lost} == {"tx.paged"}
+    assert [one for one in found if found[one] != expected[one]] == [1351]
+
+    async def goes_on(store: WritingStore) -> None:
+        await publish(store, "jobs", None, "in.txt", b"three\n")
+
+    write_in(jdbc_store, goes_on)
+    with database.begin("damage it more") as connection:
+        connection.execute(text(unlink.format("page_store", "directory.txt")))
+    database.close()
+    with pytest.raises(PartMissing):
+        write_in(jdbc_store, goes_on)
+    checked = journalfs("check", jdbc_store).stdout
+    assert all(f"{name}: large object" in checked for name in ("1351.msg", "directory.txt"))
 
 
 FIRST = "WHERE seq = (SELECT min(seq) FROM messages)"

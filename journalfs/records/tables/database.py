@@ -49,6 +49,7 @@ try:
         InternalError,
         NoSuchModuleError,
         OperationalError,
+        ProgrammingError,
         SQLAlchemyError,
     )
     from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -85,7 +86,7 @@ _FULL: Final = re.compile(r"is full|disk full|no space left|quota exceeded", re.
 _ONE_MOMENT: Final = {"oracle": "SERIALIZABLE", DERBY: "SERIALIZABLE"}
 _VERSION: Final = {
     "sqlite": "PRAGMA data_version",
-    "postgresql": "SELECT CAST(pg_current_snapshot() AS TEXT)",
+    "postgresql": "SELECT CAST(txid_current_snapshot() AS TEXT)",
 }
 
 OVER_JAVA: Final = frozenset({"postgresql", "mysql", "mssql", "oracle"})
@@ -93,6 +94,10 @@ OVER_JAVA: Final = frozenset({"postgresql", "mysql", "mssql", "oracle"})
 
 PIECE_BYTES: Final = 4 << 20
 """Of a file, read or written at once."""
+
+
+class NoContent(Exception):  # noqa: N818 - named as what there is
+    """A row's content is not there, or not for this user."""
 
 
 class Database:
@@ -253,6 +258,20 @@ class Database:
 
     # ---- contents of files ----
 
+    @contextmanager
+    def content(self, connection: Connection) -> Iterator[None]:
+        """What is read within: `NoContent` is raised where PostgreSQL has no such object, or lets others read
+        it only; the transaction goes on.
+        """
+        if self.dialect != "postgresql":
+            yield
+            return
+        try:
+            with connection.begin_nested():
+                yield
+        except ProgrammingError as error:
+            raise NoContent(str(error.orig).splitlines()[0]) from error
+
     def content_bytes(self, connection: Connection, table: Table, row_id: int) -> int | None:
         """How long the content of a row of a file table is; None: there is no such row."""
         column, where = table.c.data, table.c.id == row_id
@@ -373,10 +392,10 @@ class Database:
     def remove_files(self, connection: Connection, table: Table, names: Sequence[str]) -> None:
         where = table.c.filename.in_(names)
         if self.dialect == "postgresql":
-            # Deleting the row alone leaves the object.
-            for oid in connection.execute(select(table.c.data).where(where)).scalars().all():
-                if oid:
-                    connection.execute(select(func.lo_unlink(oid)))
+            # Deleting the row alone leaves the object, which may have gone before.
+            there = sqlalchemy.table("pg_largeobject_metadata", sqlalchemy.column("oid")).c.oid
+            wanted = there.in_(select(table.c.data).where(where))
+            connection.execute(select(func.lo_unlink(there)).where(wanted))
         connection.execute(delete(table).where(where))
 
     @contextmanager
@@ -436,7 +455,8 @@ def _engine(settings: DatabaseSettings, *, makes: bool) -> Engine:
         }
     elif url.get_backend_name() == "postgresql":
         waits = f"-c idle_in_transaction_session_timeout={milliseconds} -c lock_timeout={milliseconds}"
-        arguments = {"connect_timeout": seconds, "tcp_user_timeout": milliseconds, "options": waits}
+        options = " ".join((*url.normalized_query.get("options", ()), waits))
+        arguments = {"connect_timeout": seconds, "tcp_user_timeout": milliseconds, "options": options}
     elif url.get_backend_name() == "sqlite":
         arguments = {"timeout": seconds, "check_same_thread": False}
     pool: dict[str, Any] = {}

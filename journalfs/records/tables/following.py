@@ -16,13 +16,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from sqlalchemy import ColumnElement, Connection, CursorResult, Table, func, select
+from sqlalchemy import ColumnElement, Connection, CursorResult, Select, Table, func, select
 
 from journalfs import door
 from journalfs.engine.older import TableRows
 from journalfs.format.page_folder import ADDRESS_FILE_NAME
 from journalfs.format.record_types import RecordKind
-from journalfs.records.tables.database import Database
+from journalfs.records.tables.database import Database, NoContent
 
 ROWS_AT_ONCE_MIN: Final = 100
 ROWS_AT_ONCE: Final = 2_000
@@ -34,17 +34,17 @@ CHUNK_IDS: Final = 2_048
 CHUNKS_PER_LOOK: Final = 16
 
 _ENDED: Final = frozenset({RecordKind.COMMIT})
-_ENDS: Final = frozenset({RecordKind.COMMIT, RecordKind.PREPARE})
+_UNTYPED: Final = frozenset({RecordKind.COMMIT, RecordKind.PREPARE, RecordKind.DELETE_TX})
 _USER_TYPE_MAX: Final = 0xFF
 _OF_TX: Final = frozenset({RecordKind.ADD_TX, RecordKind.UPDATE_TX, RecordKind.DELETE_TX, RecordKind.PREPARE})
-_TXS_AT_ONCE: Final = 500
+_ASKED_AT_ONCE: Final = 500
+LATE_ROWS: Final = 1_000
+"""A row may be committed behind so many later ones: threads of a broker number them, and then wait."""
 _LATE_FILES: Final = 100
 """A row may be committed behind so many later ones."""
 _STEADY_LOOKS: Final = 100
 """A file that did not grow for so many looks is whole, unless its row is the newest."""
 _UNKNOWN: Final = -1
-
-_NO_ROW: Final = -(2**63), 0, 0
 
 ID_MAX: Final = 2**62
 """Behind it there is room for what comes next."""
@@ -203,7 +203,7 @@ def _columns(found: Sequence[Sequence[Any]]) -> TableRows | None:
 
 
 def _is_typed(kind: int, user_type: int) -> bool:
-    return kind in _ENDS or 0 <= user_type <= _USER_TYPE_MAX
+    return kind in _UNTYPED or 0 <= user_type <= _USER_TYPE_MAX
 
 
 def _row(found: Sequence[Any]) -> Row:
@@ -241,8 +241,10 @@ class FollowedJournal:
         """`heard` is told of all rows as well."""
         self.table, self.known = table, KnownRows(table)
         self._sink, self._heard = sink, heard
-        self._last: tuple[int, Any, Any] | None = None
-        """Sequence, id and type of the last row that was taken."""
+        self._last: int | None = None
+        """Sequence of the last row that was taken."""
+        self._late: set[tuple[Any, ...]] = set()
+        """Sequence, id and type of those that were taken of the last `LATE_ROWS` numbers."""
         self._open: set[int] = set()
         self._more = False
         """More came than one look takes over."""
@@ -254,13 +256,9 @@ class FollowedJournal:
         many there were.
         """
         c = self.table.c
-        wanted = (
-            select(c.id, c.recordtype, c.txid, c.userrecordtype, c.record, c.txdata, c.seq)
-            .order_by(c.seq)
-            .limit(rows_max)
-        )
+        wanted = self._rows().limit(rows_max)
         if self._last is not None:
-            wanted = wanted.where(c.seq > self._last[0])
+            wanted = wanted.where(c.seq > self._last)
         if rows_max is None:
             wanted = wanted.execution_options(stream_results=True, max_row_buffer=ROWS_AT_ONCE_MIN)
         if where is not None:
@@ -268,12 +266,23 @@ class FollowedJournal:
         count = 0
         with closing(_batches(connection.execute(wanted))) as batches:
             for batch in batches:
-                if (last := next((one for one in reversed(batch) if one[6] is not None), None)) is not None:
-                    self._last = int(last[6]), last[0], last[3]
-                self._take(_columns(batch) or self._looked_at(batch))
+                self._take_batch(batch)
                 count += len(batch)
-        self._last = self._last or _NO_ROW
+        self._last = self._last or 0
         return count
+
+    def _rows(self) -> Select[Any]:
+        c = self.table.c
+        return select(c.id, c.recordtype, c.txid, c.userrecordtype, c.record, c.txdata, c.seq).order_by(c.seq)
+
+    def _take_batch(self, batch: Sequence[Any]) -> None:
+        numbered = [one for one in batch if one[6] is not None][-LATE_ROWS:]
+        if numbered:
+            self._last = max(self._last or 0, int(numbered[-1][6]))
+            self._late.update((one[6], one[0], one[3]) for one in numbered)
+            if len(self._late) > 3 * LATE_ROWS:
+                self._late = {one for one in self._late if one[0] > self._last - LATE_ROWS}
+        self._take(_columns(batch) or self._looked_at(batch))
 
     def _take(self, rows: TableRows | None) -> None:
         if rows is None:
@@ -305,7 +314,7 @@ class FollowedJournal:
     def look(self, connection: Connection, *, changed: bool) -> bool:
         """Take over what came and what went. False: there is more. Raises `RewrittenError`."""
         if changed or self._more:
-            self._look_at_last(connection)
+            self._look_behind(connection)
             self._more = self.take_new(connection, ROWS_PER_LOOK) == ROWS_PER_LOOK
             self.known.changed()
             if self._more:
@@ -315,27 +324,34 @@ class FollowedJournal:
             self._sink.gone(record_id)
         return self.known.is_settled
 
-    def _look_at_last(self, connection: Connection) -> None:
-        """Numbers behind the last row that there is are given once more when a broker starts again."""
-        c, (seq, *what) = self.table.c, self._last or _NO_ROW
-        found = connection.execute(select(c.id, c.userrecordtype).where(c.seq == seq)).first()
-        if found is None:
-            highest = connection.execute(select(func.max(c.seq))).scalar()
-            last = connection.execute(select(c.seq, c.id, c.userrecordtype).where(c.seq == highest)).first()
-            if highest is None or last is None:
-                self._last = _NO_ROW
-            elif last[0] < seq:
-                self._last = int(last[0]), last[1], last[2]
-        elif list(found) != what:
-            raise RewrittenError(f"row {seq} of {self.table.name} is another one by now")
-        numbered_again = select(c.seq).where(c.id > self.known.highest, c.seq <= (self._last or _NO_ROW)[0])
+    def _look_behind(self, connection: Connection) -> None:
+        """Take over rows that were committed behind later ones, and those that have the numbers of rows that
+        went: a broker that starts again goes on behind the last row that there is.
+        """
+        c, there = self.table.c, self._numbered(connection)
+        known_to = (self._last or 0) - LATE_ROWS
+        if not there:
+            self._last = known_to = int(connection.execute(select(func.max(c.seq))).scalar() or 0)
+            self._late = there = self._numbered(connection)
+        numbered_again = select(c.seq).where(c.id > self.known.highest, c.seq <= known_to)
         if (again := connection.execute(numbered_again).scalar()) is not None:
             raise RewrittenError(f"row {again} of {self.table.name} is another one by now")
+        late = sorted({int(one[0]) for one in there - self._late})
+        self._late &= there
+        for at in range(0, len(late), _ASKED_AT_ONCE):
+            found = connection.execute(self._rows().where(c.seq.in_(late[at : at + _ASKED_AT_ONCE]))).all()
+            if batch := [one for one in found if (one[6], one[0], one[3]) not in self._late]:
+                self._take_batch(batch)
+
+    def _numbered(self, connection: Connection) -> set[tuple[Any, ...]]:
+        c, last = self.table.c, self._last or 0
+        asked = select(c.seq, c.id, c.userrecordtype).where(c.seq.between(last - LATE_ROWS + 1, last))
+        return {tuple(one) for one in connection.execute(asked)}
 
     def _look_at_open(self, connection: Connection) -> None:
         column, open_ones = self.table.c.txid, sorted(self._open)
-        for at in range(0, len(open_ones), _TXS_AT_ONCE):
-            asked = open_ones[at : at + _TXS_AT_ONCE]
+        for at in range(0, len(open_ones), _ASKED_AT_ONCE):
+            asked = open_ones[at : at + _ASKED_AT_ONCE]
             found = connection.execute(select(column).where(column.in_(asked)).distinct()).scalars()
             for tx in set(asked) - {int(one) for one in found}:
                 self._open.discard(tx)
@@ -385,15 +401,18 @@ class FollowedFiles:
             with open(door.create_instead(self.directory / name), "wb"):
                 pass  # a row of the same name that comes later counts
             self._names[int(row_id)] = name
-            self._copy(connection, int(row_id))
             self._young[int(row_id)] = 0
+            self._copied(connection, int(row_id))
 
     def take_grown(self, connection: Connection) -> None:
         """Take over what came, and what was appended."""
         self.take_new(connection)
         for row_id in list(self._young):
-            self._young[row_id] = 0 if self._copy(connection, row_id) else self._young[row_id] + 1
-            if self._young[row_id] > _STEADY_LOOKS and row_id != self._known.highest:
+            if self._copied(connection, row_id):
+                self._young[row_id] = 0
+            elif row_id in self._young:
+                self._young[row_id] += 1
+            if self._young.get(row_id, 0) > _STEADY_LOOKS and row_id != self._known.highest:
                 del self._young[row_id]
         self._known.changed()
 
@@ -405,6 +424,18 @@ class FollowedFiles:
             if name is not None and name not in self._names.values():
                 door.remove_if_there(self.directory / name)
         return self._known.is_settled
+
+    def _copied(self, connection: Connection, row_id: int) -> bool:
+        """As `_copy`; there is no file of what cannot be read."""
+        try:
+            with self._database.content(connection):
+                return self._copy(connection, row_id)
+        except NoContent as error:
+            del self._young[row_id]
+            name = self._names.pop(row_id)
+            door.remove_if_there(self.directory / name)
+            self._damage.damage(self.table.name, row_id, 0, "no-content", f"{name}: {error}")
+            return False
 
     def _copy(self, connection: Connection, row_id: int) -> bool:
         """Append what a file has behind what was copied. Returns whether there was anything."""

@@ -12,7 +12,7 @@ from journalfs import door
 from journalfs.engine.older import TableRows
 from journalfs.format.record_types import BindingType, MessageType, RecordKind
 from journalfs.records.older.derived import DerivedStore
-from journalfs.records.tables.database import Database
+from journalfs.records.tables.database import Database, NoContent
 from journalfs.records.tables.following import (
     ID_MAX,
     FollowedFiles,
@@ -56,6 +56,8 @@ class TablesReading:
         )
         self._large = FollowedFiles(database, tables.large, out.large_dir, out)
         self._pages: dict[str, FollowedFiles] = {}
+        self._directory_told = False
+        """That it cannot be read."""
         self._seen: object = None
         """What `Database.version` was at the last look."""
         self._settled = True
@@ -99,7 +101,14 @@ class TablesReading:
     def _take_directory(self, connection: Connection) -> None:
         """The directory says which tables of pages there are; what it does not name is no address's."""
         pages = self.database.tables.pages
-        numbers = numbers_in(self.database, connection)
+        try:
+            with self.database.content(connection):
+                numbers = numbers_in(self.database, connection)
+        except NoContent as error:
+            if not self._directory_told:
+                self.out.damage(pages.name, 0, 0, "no-content", f"{DIRECTORY}: {error}")
+            self._directory_told = True
+            return
         for number in sorted(numbers - self._pages.keys()):
             table = self.database.page_table(number)
             if not inspect(connection).has_table(table.name):
