@@ -644,6 +644,13 @@ def open_or_create(path: AnyPath) -> int:
                 return create(path)
 
 
+def write_all(descriptor: int, content: bytes | memoryview) -> None:
+    """All of it, which one call need not do. Raises OSError."""
+    left = memoryview(content)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
 @contextlib.contextmanager
 def replacing(path: AnyPath) -> Iterator[int]:
     """A descriptor of a new file, which takes the place of whatever has this name at the end, and goes if

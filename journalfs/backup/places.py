@@ -80,9 +80,7 @@ class _Folder:
             self._make(path.parent)
             descriptor = door.create(made, os.O_WRONLY, mode=0o600)
             try:
-                left = memoryview(content)
-                while left:
-                    left = left[os.write(descriptor, left) :]
+                door.write_all(descriptor, content)
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)

@@ -124,9 +124,7 @@ def write_durably(path: Path, content: bytes) -> None:
     """A new file; durable but for its name. Raises OSError."""
     descriptor = door.create(path)
     try:
-        at = 0
-        while at < len(content):
-            at += os.write(descriptor, content[at:])
+        door.write_all(descriptor, content)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
@@ -137,9 +135,7 @@ def append(path: Path, content: bytes, *, sync: bool) -> None:
     with door.opened(path, os.O_WRONLY | os.O_APPEND) as descriptor:
         before = os.fstat(descriptor).st_size
         try:
-            at = 0
-            while at < len(content):
-                at += os.write(descriptor, content[at:])
+            door.write_all(descriptor, content)
             if sync:
                 os.fsync(descriptor)
         except OSError:
@@ -162,8 +158,6 @@ def put_together(path: Path, pieces: Iterable[tuple[Path, int, int]]) -> None:
         for source, some in groupby(pieces, key=itemgetter(0)):
             with door.opened(source) as opened:
                 for _, offset, length in some:
-                    left = memoryview(os.pread(opened, length, offset))
-                    while left:
-                        left = left[os.write(made, left) :]
+                    door.write_all(made, os.pread(opened, length, offset))
     finally:
         os.close(made)

@@ -72,7 +72,7 @@ def make_page_folder(folder: Path, address_file: str, content: bytes, *, datasyn
     door.make_folder(folder)
     descriptor = door.create(folder / address_file)
     try:
-        os.write(descriptor, content)
+        door.write_all(descriptor, content)
         if datasync:
             os.fdatasync(descriptor)
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -131,7 +130,7 @@ def leave_words(root: Path, text: str) -> None:
     try:
         door.make_folders(path.parent)
         with door.replacing(path) as made:
-            os.write(made, text.encode())
+            door.write_all(made, text.encode())
     except OSError as error:
         logger.warning("%s: cannot keep it for the next mount to tell: %s", path, error.strerror or error)
 

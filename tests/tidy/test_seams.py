@@ -28,7 +28,6 @@ MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/spark/writer.py": "puts aside what tasks write, until the driver publishes it",
     "journalfs/spark/place.py": "asks a mount which store it is of",
     "journalfs/live/index_file.py": "the index is derived and ours: replaced whole, never appended to",
-    "journalfs/live/events.py": "what the next mount tells of the end of this one",
     "journalfs/store/locks.py": "looks at the lock files of a broker, and locks and writes them",
     "journalfs/live/part_names.py": "keeps which numbers of parts are used, and what is in which part",
     "journalfs/store/permissions.py": "keeps what was said of who may do what",

@@ -7,7 +7,6 @@ that broker, which counts once its COMMIT is there. One flush is one append.
 from __future__ import annotations
 
 import logging
-import os
 import re
 import time
 from collections import Counter
@@ -18,6 +17,7 @@ from typing import Final, NamedTuple
 from xml.etree import ElementTree
 
 from journalfs import door
+from journalfs.engine.links import write_durably
 from journalfs.engine.stage import StagedRecord
 from journalfs.errors import ConfigError, DecodeError, RecordRefused
 from journalfs.format.core_message import CoreParts, split_header, split_message
@@ -391,12 +391,7 @@ class AmqLog:
         if kept:
             new = path.with_name(f".{path.name}")
             door.remove_if_there(new)
-            descriptor = door.create(new)
-            try:
-                os.write(descriptor, kept)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            write_durably(new, kept)
             door.rename(new, path)
         else:
             door.remove(path)

@@ -13,6 +13,7 @@ from typing import Final
 
 from journalfs import door
 from journalfs.damage import Damage
+from journalfs.engine.links import write_durably
 from journalfs.format.core_message import CoreParts
 from journalfs.format.primitives import i32
 from journalfs.records.older import kaha, openwire
@@ -185,12 +186,7 @@ def mark_unclosed(store: Path, subscriptions: Sequence[bytes]) -> None:
         return
     door.make_folders(state)
     for name, content in _state_files(subscriptions).items():
-        descriptor = door.create(state / name)
-        try:
-            os.write(descriptor, content)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        write_durably(state / name, content)
     for folder in (state, state.parent, store):
         door.sync(folder)
 
