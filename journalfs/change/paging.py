@@ -147,7 +147,7 @@ class Writing:
         if not self._piles or pile is not self._piles[-1]:
             self._piles.append(pile)
         if page != before:
-            self.paging.check(self.hold.address, before)
+            self.paging.check(self.hold.address, [before])
 
     async def done(self, *, sync: bool) -> None:
         """Return when all of it is written, and with `sync` durable."""
@@ -203,9 +203,10 @@ class Paging:
         up.
         """
 
-    def check(self, address: str, page: PageNumber) -> None:
-        """Something of the page was consumed, or it is not appended to any more."""
-        self.to_check.setdefault(address, set()).add(page)
+    def check(self, address: str, pages: Iterable[PageNumber]) -> None:
+        """Something of these pages was consumed, or they are not appended to any more."""
+        if some := set(pages):
+            self.to_check.setdefault(address, set()).update(some)
 
     def start(self) -> None:
         """Which addresses page, as a broker would find it."""
@@ -280,8 +281,7 @@ class Paging:
             yield hold
         except BaseException:
             self._holds[address].remove(hold)
-            for page in hold.pages:
-                self.check(address, page)
+            self.check(address, hold.pages)
             raise
         hold.position, hold.looks = self._journals.messages.position, self._looks
 

@@ -69,8 +69,7 @@ class PageCleanup:
 
     async def consumed(self, address: str, pages: Iterable[int]) -> None:
         """Messages of these pages were acknowledged: clean up behind them, as far as it goes."""
-        for page in set(pages):
-            self.paging.check(address, PageNumber(page))
+        self.paging.check(address, map(PageNumber, pages))
         if self.due:
             await self._tidy_what_can_be()
 
@@ -144,7 +143,7 @@ class PageCleanup:
     def check_address(self, address: str) -> None:
         paged = self.core.paged(address)
         if paged is not None:
-            self.paging.to_check.setdefault(address, set()).update(paged.files)
+            self.paging.check(address, paged.files)
 
     async def tidy(self, *, at_once: bool = False) -> None:
         """Do what is due. Raises JournalfsError; what is left is done the next time. Few pages are deleted
@@ -164,7 +163,7 @@ class PageCleanup:
                 try:
                     await self._tidy(address, pages, at_once=at_once)
                 except JournalfsError:
-                    self.paging.to_check.setdefault(address, set()).update(pages)
+                    self.paging.check(address, pages)
                     raise
 
     def _readable(self) -> bool:
@@ -185,7 +184,7 @@ class PageCleanup:
             paged.finished.clear()  # nothing is deleted before there are queues again, or the address goes
             return
         if not current_now:
-            self.paging.to_check.setdefault(address, set()).update(pages)
+            self.paging.check(address, pages)
             return
         current = self.paging.current_page(address, paged)
         there = pages & paged.files.keys()
@@ -202,7 +201,7 @@ class PageCleanup:
             # Nothing is written to these pages any more, so nobody makes what is known of them wrong.
             await checkpoint()
         if later:
-            self.paging.to_check.setdefault(address, set()).update(later)
+            self.paging.check(address, later)
         if position is not None:
             await self.journals.messages.durable(position)
         finished, left = len(paged.finished), len(paged.files) - len(paged.finished)
