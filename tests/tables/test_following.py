@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import trio
-from sqlalchemy import event
+from sqlalchemy import event, insert
 
 from journalfs.engine.older import TableRows
 from journalfs.engine.stage import StagedRecord
@@ -201,6 +201,13 @@ class Table:
     def add(self, *ids: int) -> None:
         self.log.commit(StagedRecord(RecordKind.ADD, one, 0, MessageType.DUPLICATE_ID, b"x") for one in ids)
 
+    def put(self, seq: int, *ids: int) -> None:
+        """Rows that are numbered from `seq` on."""
+        told = {"recordtype": RecordKind.ADD, "txid": 0, "userrecordtype": MessageType.DUPLICATE_ID}
+        rows = [{"id": one, "seq": seq + at, "record": b"x", **told} for at, one in enumerate(ids)]
+        with self.database.begin("put rows") as connection:
+            connection.execute(insert(self.log.table), rows)
+
     def delete(self, *ids: int) -> None:
         self.log.commit(StagedRecord(RecordKind.DELETE, one, 0, 0, b"") for one in ids)
 
@@ -274,20 +281,15 @@ def test_sequences_that_begin_again_are_noticed(empty_database: Callable[[str], 
 def test_rows_committed_behind_later_ones_are_taken(empty_database: Callable[[str], str]) -> None:
     """Threads of a broker number rows before they come to be written."""
     with table(empty_database("sqlite"), 10) as one:
-        for ahead in (30, LATE_ROWS - 1):
-            first = one.log._seq
-            one.log._seq += ahead
-            one.add(20 + ahead)
+        for seq, late in ((40, 38), (LATE_ROWS + 50, 51)):
+            one.put(seq, seq)
             one.look()
-            last, one.log._seq = one.log._seq, first
-            one.add(19 + ahead, 3)  # a new one, and what is said later of an old one
+            one.put(late, seq - 1, 3)  # a new one, and what is said later of an old one
             one.look()
             one.look()
-            assert one.noted.rows[-3:] == [20 + ahead, 19 + ahead, 3]
-            one.log._seq = last
-        one.log._seq = 1
-        one.delete(1, 2)
-        one.add(5000)  # where nobody would look for it
+            assert one.noted.rows[-3:] == [seq, seq - 1, 3]
+        one.delete(1)
+        one.put(1, 5000)  # where nobody would look for it
         with pytest.raises(RewrittenError):
             one.look()
 
