@@ -61,6 +61,7 @@ static ssize_t reply(uint64_t unique, int32_t error, void *content, size_t bytes
 static size_t next(uint8_t *into) {
     const int found = jfs_front_wait(-1, 0, 0);
     jfs_front_hold();
+    atomic_store(&reader.away_since, 0); /* however slow this is: nobody else reads what is asked next */
     if (found != JFS_FRONT_REQUEST) return 0;
     const ssize_t bytes = read_for_libfuse(front.fd, into, 1 << 20, NULL);
     return bytes < 0 ? 0 : (size_t)bytes;
