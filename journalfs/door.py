@@ -120,7 +120,12 @@ def _walk(name: bytes, flags: int, mode: int, directory: int) -> int:
             if not stat.S_ISDIR(kind):
                 number = errno.ELOOP if stat.S_ISLNK(kind) else errno.ENOTDIR
                 raise OSError(number, os.strerror(number))
-        return os.open(last, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=held)
+        descriptor = os.open(last, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=held)
+        # With O_PATH that is the link itself, which is for those who ask not to follow it.
+        if flags & os.O_PATH and not flags & os.O_NOFOLLOW and stat.S_ISLNK(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        return descriptor
     except NotADirectoryError:  # of a link that was to be a directory
         if stat.S_ISLNK(os.stat(last, dir_fd=held, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None

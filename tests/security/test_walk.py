@@ -88,6 +88,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "rename": lambda path: door.rename(path, path),
     "remove": lambda path: door.remove(path / "none"),
     "disk_of": lambda path: door.disk_of(path).f_bsize,
+    "resolved": door.resolved,
 }
 
 
