@@ -294,6 +294,27 @@ def test_rows_committed_behind_later_ones_are_taken(empty_database: Callable[[st
             one.look()
 
 
+@pytest.mark.rule("S-244")
+def test_rows_come_where_there_are_none(empty_database: Callable[[str], str]) -> None:
+    """A table that is empty yet, and one whose rows have all gone."""
+    with table(empty_database("sqlite"), 0) as one:
+        for seq in (1, 3 * LATE_ROWS):
+            one.put(seq, seq, seq + 1)
+            one.look()
+            assert one.noted.rows[-2:] == [seq, seq + 1]
+            one.delete(seq, seq + 1)
+            one.look()
+        assert one.noted.went == one.noted.rows
+        one.put(2, 9 * LATE_ROWS)
+        one.look()
+        assert one.noted.rows[-1] == 9 * LATE_ROWS
+        # All that between two looks.
+        one.delete(9 * LATE_ROWS)
+        one.put(1, 10 * LATE_ROWS)
+        one.look()
+        assert (one.noted.rows[-1], one.noted.went[-1]) == (10 * LATE_ROWS, 9 * LATE_ROWS)
+
+
 def test_transactions_that_went_are_rolled_back(empty_database: Callable[[str], str]) -> None:
     with table(empty_database("sqlite"), 3) as one:
         one.log.commit([StagedRecord(RecordKind.ADD_TX, 20, 19, MessageType.DUPLICATE_ID, b"x")])

@@ -330,8 +330,9 @@ class FollowedJournal:
         """
         c, there = self.table.c, self._numbered(connection)
         known_to = (self._last or 0) - LATE_ROWS
-        if not there:
-            self._last = known_to = int(connection.execute(select(func.max(c.seq))).scalar() or 0)
+        highest = (self._last if there else connection.execute(select(func.max(c.seq))).scalar()) or 0
+        if highest < (self._last or 0):
+            self._last = known_to = int(highest)
             self._late = there = self._numbered(connection)
         numbered_again = select(c.seq).where(c.id > self.known.highest, c.seq <= known_to)
         if (again := connection.execute(numbered_again).scalar()) is not None:
