@@ -315,6 +315,23 @@ def test_rows_come_where_there_are_none(empty_database: Callable[[str], str]) ->
         assert (one.noted.rows[-1], one.noted.went[-1]) == (10 * LATE_ROWS, 9 * LATE_ROWS)
 
 
+@pytest.mark.rule("S-244")
+def test_what_the_sink_does_not_know_is_not_another_row_by_now(empty_database: Callable[[str], str]) -> None:
+    """A broker deletes rows by their message: delivery counts that it inserts behind that stay."""
+
+    class Knowing(_Noted):
+        def take(self, rows: TableRows, known: KnownRows) -> None:
+            self.rows.extend(rows.ids)
+
+    with table(empty_database("sqlite"), 0) as one:
+        one.journal._sink = one.noted = Knowing()
+        one.put(1, *range(7, LATE_ROWS + 107))
+        for seq in (5 * LATE_ROWS, 9 * LATE_ROWS):
+            one.put(seq, seq)
+            one.look()
+            assert one.noted.rows[-1] == seq
+
+
 def test_transactions_that_went_are_rolled_back(empty_database: Callable[[str], str]) -> None:
     with table(empty_database("sqlite"), 3) as one:
         one.log.commit([StagedRecord(RecordKind.ADD_TX, 20, 19, MessageType.DUPLICATE_ID, b"x")])

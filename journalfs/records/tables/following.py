@@ -245,6 +245,8 @@ class FollowedJournal:
         """Sequence of the last row that was taken."""
         self._late: set[tuple[Any, ...]] = set()
         """Sequence, id and type of those that were taken of the last `LATE_ROWS` numbers."""
+        self._id_max = 0
+        """Of all rows that were taken, also of those that the sink does not know."""
         self._open: set[int] = set()
         self._more = False
         """More came than one look takes over."""
@@ -287,6 +289,7 @@ class FollowedJournal:
     def _take(self, rows: TableRows | None) -> None:
         if rows is None:
             return
+        self._id_max = max(self._id_max, *rows.ids)
         if self._heard is not None:
             self._heard(rows)
         self._sink.take(rows, self.known)
@@ -334,7 +337,8 @@ class FollowedJournal:
         if highest < (self._last or 0):
             self._last = known_to = int(highest)
             self._late = there = self._numbered(connection)
-        numbered_again = select(c.seq).where(c.id > self.known.highest, c.seq <= known_to)
+        is_new = c.id.between(max(self._id_max, self.known.highest) + 1, ID_MAX)
+        numbered_again = select(c.seq).where(is_new, c.seq <= known_to)
         if (again := connection.execute(numbered_again).scalar()) is not None:
             raise RewrittenError(f"row {again} of {self.table.name} is another one by now")
         late = sorted({int(one[0]) for one in there - self._late})
