@@ -13,6 +13,7 @@ suspends the journal: who waits is told, nothing is accepted, and all goes on wh
 from __future__ import annotations
 
 import contextlib
+import errno
 import heapq
 import os
 from collections import deque
@@ -395,7 +396,11 @@ class Committer:
 
     def _perform(self, flush: Flush) -> None:
         self._submitted_ns = self._clock.monotonic_ns()
-        error = self._backend.perform(flush.file, flush.stage, flush.length)
+        try:
+            error = self._backend.perform(flush.file, flush.stage, flush.length)
+        except BaseException:  # nobody knows what was done, and what comes next would count as all before it
+            self._fail(flush, errno.EIO)
+            raise
         if error == LEFT:
             self._submit(flush)
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -102,12 +103,16 @@ class Tail:
         self.fields.write = call
 
     def logged(self, commit: Callable[[Stage], bool]) -> None:
-        """What is to be done before each flush, with the interpreter's lock. False, or an error: whoever lent
-        it goes on with what is staged.
+        """What is to be done before each flush, with the interpreter's lock. False: whoever lent it goes on
+        with what is staged. Where it breaks off, nobody knows what was done, and that is never done again.
         """
         assert self.stage is not None
         stage = self.stage
-        call = ffi.callback("int32_t(void *, uint64_t)", lambda _, __: not commit(stage), error=1)
+        call = ffi.callback(
+            "int32_t(void *, uint64_t)",
+            lambda _, __: 0 if commit(stage) else lib.JFS_TAIL_LEFT,
+            error=errno.EIO,
+        )
         self._keep["log"] = self.fields.log = call
 
     def by_owner(self) -> None:

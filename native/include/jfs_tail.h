@@ -36,7 +36,7 @@ typedef struct {
     uint8_t *map;
     const char *path;        /* which has to lead to that file after each flush; NULL: nobody else is at it */
     jfs_tail_write write;    /* instead of `io`, if not NULL */
-    jfs_tail_write log;      /* what has to be done before; NULL: nothing. If it fails, all is left to who lent it */
+    jfs_tail_write log;      /* what has to be done before; NULL: nothing. May return JFS_TAIL_LEFT, too */
     void *context;
     jfs_checksum_place place;
     uint64_t device;

@@ -11,7 +11,7 @@ import signal
 import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -502,6 +502,55 @@ def test_tables_that_are_not_what_they_were_are_not_written_to(
     write_in(instance_at(tmp_path, url, network_timeout=NETWORK_TIMEOUT_MS), work)
     database.close()
     assert "Traceback" not in caplog.text
+
+
+class Breaks:
+    """A cursor whose next COMMIT breaks off as no database does, before it is done or after it."""
+
+    def __init__(self, cursor: sqlite3.Cursor, *, is_done: bool) -> None:
+        self._cursor, self._is_done = cursor, is_done
+        self.fetchone, self.executemany, self.close = cursor.fetchone, cursor.executemany, cursor.close
+
+    def execute(self, statement: str, *values: Any) -> None:
+        if statement != "COMMIT" or self._is_done:
+            self._cursor.execute(statement, *values)
+        if statement == "COMMIT":
+            raise MemoryError
+
+
+@pytest.mark.rule("S-247")
+@pytest.mark.parametrize("is_lent", [False, True])
+@pytest.mark.parametrize("is_done", [False, True])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_nothing_is_taken_behind_a_flush_that_broke_off(tmp_path: Path, is_done: bool, is_lent: bool) -> None:
+    url = f"sqlite:///{tmp_path}/store.db"
+
+    async def work(store: WritingStore) -> None:
+        await make(store, "orders")
+        for _ in range(2):  # for the connection
+            await publish(store, "orders", None, "in.txt", b"before\n")
+        messages, way = store.journals.messages, store.lending.way("orders", None)
+        asked: Any = messages.backend
+        asked = asked._prompt._asked
+        asked._cursor = Breaks(asked._cursor, is_done=is_done)
+        messages.committer.counts.flush_ns, messages.committer._stalled_ns = 1, None
+        if is_lent:
+            assert store.lending.lend([way])
+            assert not store.lending.defers
+            assert not store.lending.tail.stage_lines(way.tail, b"during\n")
+            assert store.lending.tail.flush() == errno.EIO
+            assert store.lending.take_back([way])
+        else:
+            with pytest.raises(MemoryError):
+                await publish(store, "orders", None, "in.txt", b"during\n")
+        with pytest.raises(ReadOnlyStore):
+            await publish(store, "orders", None, "in.txt", b"after\n")
+        with closing(sqlite3.connect(f"{tmp_path}/store.db", timeout=0)) as rival:
+            rival.execute("BEGIN IMMEDIATE")
+
+    with suppress(WriteFailed):
+        write_in(instance_at(tmp_path, url, network_timeout=NETWORK_TIMEOUT_MS), work)
+    assert words(shown(tmp_path)["orders"]) == ["before"] * 2 + ["during"] * is_done
 
 
 @pytest.mark.rule("S-247")

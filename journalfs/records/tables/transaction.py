@@ -5,6 +5,7 @@ answer. SQLAlchemy takes as long as the disk for the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from sqlalchemy import Connection, Table
@@ -90,6 +91,9 @@ class OneTransaction:
             self._answer = Answer.COMMITTED
         except self._error:
             self._disconnect()
+        except BaseException:  # it would lock others out
+            self._disconnect()
+            raise
 
     def wait(self, _: float) -> Answer:
         self.under_way = False
@@ -100,6 +104,9 @@ class OneTransaction:
         self._disconnect()
 
     def _disconnect(self) -> None:
+        if self._cursor is not None and self._database.dialect == "sqlite":
+            with suppress(self._error):  # a statement that somebody still has would keep the transaction open
+                self._cursor.close()
         if self._connection is not None:
             self._database.close_its_own(self._connection)
         self._connection = self._cursor = None

@@ -132,10 +132,12 @@ int32_t jfs_tail_flush(jfs_tail *tail) {
     jfs_stage *const stage = tail->stage;
     if (tail->error != 0 || stage->record_count == 0) return tail->error;
     const uint64_t begun = now_ns();
-    if (tail->log && tail->log(tail->context, stage->used_bytes)) {
+    const int32_t logged = tail->log ? tail->log(tail->context, stage->used_bytes) : 0;
+    if (logged == JFS_TAIL_LEFT) {
         __atomic_store_n(&tail->stopped, 1, __ATOMIC_SEQ_CST);
         return JFS_TAIL_LEFT;
     }
+    if (logged != 0) return tail->error = logged;
     if (tail->checksums && jfs_stage_checksum(stage, &tail->place) != JFS_OK) return tail->error = ENOMEM;
     const uint64_t records_end = stage->file_offset + stage->used_bytes;
     const uint64_t length = jfs_stage_seal(stage, tail->alignment_bytes);
