@@ -246,7 +246,7 @@ class PartNames:
             assert self._gives is not None
             size_bytes = os.fstat(self._gives).st_size
             fits = size_bytes <= SEALED_PARTS_BYTES + 2 * self._rewritten_bytes
-            if self._has_all and fits and size_bytes >= HEAD_BYTES:
+            if self._has_all and fits and self._free_of(self._gives):
                 _write(self._gives, b"".join(map(_framed, parts)), size_bytes)
             else:
                 self._note_anew(everything())
@@ -292,13 +292,23 @@ class PartNames:
         has_parts = noted is not None and noted.size_bytes > HEAD_BYTES
         return index, (noted.inode, noted.size_bytes) if noted is not None and has_parts else None
 
+    def _free_of(self, descriptor: int) -> int:
+        """The first number that nobody has taken. Raises OSError where the file does not say: what others
+        took is not known then, or what is noted is of another generation.
+        """
+        assert self._gives is not None
+        locked = os.path.samestat(os.fstat(descriptor), os.fstat(self._gives))
+        generation, free = _head(descriptor, locked=locked) or (None, 0)
+        if generation != self.generation:
+            raise OSError("it says nothing of these numbers any more")
+        return free
+
     def _note_anew(self, parts: Iterable[SealedPart]) -> None:
         """In one step: a crash leaves what was noted before, or all of it."""
         assert self._path is not None
         assert self._gives is not None
         with self._at_work() as before:
-            generation, free = _head(before) or (None, 0)
-            free = free if generation == self.generation else self.end
+            free = self._free_of(before)
             with door.replacing(self._path) as made:
                 _lock(made, _GIVES_NAMES, fcntl.F_OFD_SETLK)
                 content = _header(made, self.generation, free) + b"".join(map(_framed, parts))
@@ -327,9 +337,9 @@ def _read(path: Path) -> tuple[tuple[int, int] | None, bytes]:
     return None, b""
 
 
-def _head(descriptor: int) -> tuple[int, int] | None:
+def _head(descriptor: int, *, locked: bool = False) -> tuple[int, int] | None:
     """Generation, and first number that nobody has taken; `None` when the file does not say, or was not
-    written as this one.
+    written as this one, which its times need not say of one that was `locked` since.
     """
     record = os.pread(descriptor, HEAD_BYTES, 0)
     content, checksum = record[: _HEAD.size], record[_HEAD.size :]
@@ -340,8 +350,8 @@ def _head(descriptor: int) -> tuple[int, int] | None:
         return None
     status = os.fstat(descriptor)
     # Writing sets both times; who gives a copy the first one of its original cannot give it the other.
-    is_own = inode == status.st_ino and abs(status.st_ctime_ns - status.st_mtime_ns) < TIMES_APART_NS
-    return (generation, free) if is_own else None
+    is_own = locked or abs(status.st_ctime_ns - status.st_mtime_ns) < TIMES_APART_NS
+    return (generation, free) if is_own and inode == status.st_ino else None
 
 
 def _header(descriptor: int, generation: int, free: int) -> bytes:

@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 
 from journalfs.clock import FakeClock
+from journalfs.ids import QueueId
 from journalfs.limits import PART_NUMBERS_TAKEN, TAIL_IDLE_MS
 from journalfs.live.events import Events
 from journalfs.live.index_file import index_path
-from journalfs.live.part_names import PartNames, parts_path
+from journalfs.live.part_names import PartNames, SealedPart, parts_path
 from journalfs.store.store import JournalStore
 from tests.kinds import first_is_quick
 from tests.store.conftest import QUEUE_A, QUEUE_B, START_MS, LittleStore
@@ -294,6 +295,29 @@ def numbers_of(path: Path, generation: int | None = None) -> PartNames:
     names = PartNames(path, clock, Events(clock))
     names.start(generation)
     return names
+
+
+@pytest.mark.rule("S-10")
+@pytest.mark.parametrize("becomes", ["linked", "removed"])
+def test_parts_noted_anew_leave_others_their_numbers(tmp_path: Path, becomes: str) -> None:
+    """Also where the file cannot tell any more what others took."""
+    index = tmp_path / "index"
+    first = numbers_of(index)
+    first.claim(make_folder=True)
+    taken = [first.next_from(1)]
+    other = numbers_of(index)
+    assert other.generation == first.generation
+    taken.append(other.next_from(1))
+    if becomes == "removed":
+        parts_path(index).unlink()
+    else:
+        os.utime(parts_path(index), (1, 1))  # its times are not of one write, as of a file that got a link
+    part = SealedPart(QueueId(1), None, 1, START_MS, bytes(8))
+    first.note([part], lambda: [part])
+    following = numbers_of(index)
+    number = following.next_from(1)
+    assert following.generation != first.generation or number not in taken
+    assert following.generation == first.generation or becomes == "removed"
 
 
 @pytest.mark.rule("S-10")
