@@ -324,7 +324,8 @@ def test_what_the_sink_does_not_know_is_not_another_row_by_now(empty_database: C
             self.rows.extend(rows.ids)
 
     with table(empty_database("sqlite"), 0) as one:
-        one.journal._sink = one.noted = Knowing()
+        one.noted = Knowing()
+        one.journal = FollowedJournal(one.log.table, one.noted)
         one.put(1, *range(7, LATE_ROWS + 107))
         for seq in (5 * LATE_ROWS, 9 * LATE_ROWS):
             one.put(seq, seq)
