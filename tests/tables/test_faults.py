@@ -23,10 +23,11 @@ from sqlalchemy.exc import OperationalError
 
 from journalfs.errors import NameTaken, ReadOnlyStore, StoreAway, SystemFailure, WriteFailed
 from journalfs.records.tables.database import Database
+from journalfs.records.tables.transaction import OneTransaction
 from journalfs.store.write.store import WritingStore
 from tests.broker.polling import eventually
 from tests.broker.writing import lines_in, publish, write_in
-from tests.mounting import mounted_for_writing
+from tests.mounting import EVERY_DISK_IS_QUICK, mounted_for_writing
 from tests.store.writing.conftest import small_disk
 from tests.tables.instances import instance_at
 from tests.tables.proxy import Loses, Proxy
@@ -505,16 +506,19 @@ def test_tables_that_are_not_what_they_were_are_not_written_to(
 
 
 class Breaks:
-    """A cursor whose next COMMIT breaks off as no database does, before it is done or after it."""
+    """A cursor of which one COMMIT breaks off as no database does, before it is done or after it."""
+
+    is_due = False
 
     def __init__(self, cursor: sqlite3.Cursor, *, is_done: bool) -> None:
         self._cursor, self._is_done = cursor, is_done
         self.fetchone, self.executemany, self.close = cursor.fetchone, cursor.executemany, cursor.close
 
     def execute(self, statement: str, *values: Any) -> None:
-        if statement != "COMMIT" or self._is_done:
+        breaks = self.is_due and statement == "COMMIT"
+        if not breaks or self._is_done:
             self._cursor.execute(statement, *values)
-        if statement == "COMMIT":
+        if breaks:
             raise MemoryError
 
 
@@ -522,18 +526,27 @@ class Breaks:
 @pytest.mark.parametrize("is_lent", [False, True])
 @pytest.mark.parametrize("is_done", [False, True])
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_nothing_is_taken_behind_a_flush_that_broke_off(tmp_path: Path, is_done: bool, is_lent: bool) -> None:
+def test_nothing_is_taken_behind_a_flush_that_broke_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_done: bool, is_lent: bool
+) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
+    for limit in EVERY_DISK_IS_QUICK:
+        monkeypatch.setattr(f"journalfs.engine.committer.{limit}", 1 << 62)
+    own = OneTransaction.connect
+
+    def connect(transaction: OneTransaction, judge: Callable[[Connection], None]) -> None:
+        own(transaction, judge)
+        transaction._cursor = Breaks(transaction._cursor, is_done=is_done)
+
+    monkeypatch.setattr(OneTransaction, "connect", connect)
+    monkeypatch.setattr(Breaks, "is_due", False)
 
     async def work(store: WritingStore) -> None:
         await make(store, "orders")
         for _ in range(2):  # for the connection
             await publish(store, "orders", None, "in.txt", b"before\n")
         messages, way = store.journals.messages, store.lending.way("orders", None)
-        asked: Any = messages.backend
-        asked = asked._prompt._asked
-        asked._cursor = Breaks(asked._cursor, is_done=is_done)
-        messages.committer.counts.flush_ns, messages.committer._stalled_ns = 1, None
+        messages.committer.counts.flush_ns, Breaks.is_due = 1, True
         if is_lent:
             assert store.lending.lend([way])
             assert not store.lending.defers
