@@ -30,7 +30,7 @@ DIFFERENT: Final = (
     Kind(last_value=True, ring=True),
     Kind(exclusive=True),
 )
-HISTORIES, STEPS = 400, 60
+HISTORIES, STEPS = 40, 60
 
 
 pytestmark = pytest.mark.usefixtures("worlds")
@@ -113,7 +113,7 @@ def test_a_kind_becomes_another(before: Kind, after: Kind) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(12 * 3600)
+@pytest.mark.timeout(3600)
 def test_a_store_opened_anew_goes_on_where_it_was() -> None:
     chosen = settings(
         max_examples=HISTORIES,
