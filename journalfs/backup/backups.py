@@ -261,7 +261,8 @@ class Backups:
                 length, at = file.length_of(index), index * PIECE_BYTES
                 if piece_hash is not None:
                     content = piece_of(self.place, piece_hash, length, f"{file.path} at byte {at}")
-                    os.pwrite(descriptor, content, at)
+                    os.lseek(descriptor, at, os.SEEK_SET)
+                    door.write_all(descriptor, content)
                 self.advance(length)
             os.ftruncate(descriptor, file.size_bytes)
             if file.is_laid_out and file.size_bytes:

@@ -8,11 +8,12 @@ import sys
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import click
 import trio
 
+from journalfs import door
 from journalfs.cli.common import GivenPath, act_as_owner, name_in_warnings, named_queue
 from journalfs.cli.mounts import mount_of
 from journalfs.errors import WrongCall, failing
@@ -60,7 +61,7 @@ def _put_into_mount(path: Path, files: Sequence[str], kind: str) -> None:
     if INPUT in files:
         with (path / f"{name}-{Path(kind).name}").open("wb", buffering=0) as out:
             for piece in _pieces():
-                _write_all(out, piece)
+                door.write_all(out.fileno(), piece)
         return
     staged = path / f"_{name}"
     staged.mkdir()
@@ -71,12 +72,6 @@ def _put_into_mount(path: Path, files: Sequence[str], kind: str) -> None:
     except OSError:
         shutil.rmtree(staged, ignore_errors=True)
         raise
-
-
-def _write_all(out: IO[bytes], piece: bytes) -> None:
-    left = memoryview(piece)
-    while left:
-        left = left[out.write(left) :]
 
 
 def _put_into_store(path: Path, target: str, files: Sequence[str], kind: str) -> None:
