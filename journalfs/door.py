@@ -282,23 +282,24 @@ def status(path: AnyPath) -> os.stat_result:
     except OSError as error:
         if error.errno not in _SHORTAGES:
             raise
-        return seen_at(path, follow_symlinks=False)
+        with place(path) as (directory, name):
+            of = None if directory == _AT_FDCWD else directory
+            return os.stat(name, dir_fd=of, follow_symlinks=False)
     try:
         return os.fstat(descriptor)
     finally:
         os.close(descriptor)
 
 
-def seen_at(path: AnyPath, *, follow_symlinks: bool = True) -> os.stat_result:
-    """Of what a file's reader would find, for comparing it with one that is open: one call, and links are
-    followed. Raises OSError.
-    """
+@contextlib.contextmanager
+def place(path: AnyPath) -> Iterator[tuple[int, bytes]]:
+    """A directory's descriptor, and the name from there, as the reader of a file has them. Raises OSError."""
     if not _anchors:
-        return os.stat(path, follow_symlinks=follow_symlinks)
+        yield _AT_FDCWD, os.fsencode(path)
+        return
     name, (directory, owner) = _anchored(os.fsencode(path))
-    of = None if directory == _AT_FDCWD else directory
     with _as(owner):
-        return os.stat(name, dir_fd=of, follow_symlinks=follow_symlinks)
+        yield directory, name
 
 
 def may_change(path: AnyPath) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from journalfs import door
+from journalfs.engine._native import lib
 from journalfs.limits import COPY_CHUNK_BYTES, LENGTHENED_BYTES
 
 # Whether an open file is still what its name stands for: who opens it by that name finds what is written.
@@ -42,15 +43,15 @@ class NamedFile:
 
     def lost(self, size_bytes: int) -> OSError | None:
         """Why nobody would find there what was written, up to `size_bytes`; `None`: it is there."""
-        try:
-            found = door.seen_at(self.path)
-        except OSError as error:
-            return OSError(error.errno, TAKEN_AWAY) if error.errno in _NO_SUCH_FILE else error
-        if (found.st_dev, found.st_ino) != (self.device, self.inode):
+        with door.place(self.path) as (directory, name):
+            found: int = lib.jfs_place_of(directory, name, self.device, self.inode, size_bytes)
+        if found in _NO_SUCH_FILE:
+            return OSError(found, TAKEN_AWAY)
+        if found == lib.JFS_PLACE_REPLACED:
             return OSError(errno.ENOENT, "another file was put in its place")
-        if found.st_size < size_bytes:
+        if found == lib.JFS_PLACE_SHORT:
             return OSError(errno.EIO, CUT_SHORT)
-        return None
+        return OSError(found, os.strerror(found), self.path) if found else None
 
 
 _NO_COPYING: Final = frozenset((errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM))

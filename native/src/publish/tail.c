@@ -3,7 +3,7 @@
 #include "jfs_tail.h"
 
 #include <errno.h>
-#include <sys/stat.h>
+#include <fcntl.h>
 #include <time.h>
 
 #include "text_message.h"
@@ -98,11 +98,9 @@ jfs_status jfs_tail_stage(jfs_tail *tail, jfs_tail_way *way, const uint8_t *line
 
 /* Whether the name still leads to what was written, as journalfs.engine.links.NamedFile asks. */
 static int32_t lost(const jfs_tail *tail) {
-    struct stat found;
     if (!tail->path) return 0;
-    if (stat(tail->path, &found) != 0) return errno;
-    if ((uint64_t)found.st_dev != tail->device || (uint64_t)found.st_ino != tail->inode) return ENOENT;
-    return (uint64_t)found.st_size < tail->size_bytes ? EIO : 0;
+    const int32_t found = jfs_place_of(AT_FDCWD, tail->path, tail->device, tail->inode, tail->size_bytes);
+    return found == JFS_PLACE_REPLACED ? ENOENT : found == JFS_PLACE_SHORT ? EIO : found;
 }
 
 static int32_t written(const jfs_tail *tail, uint64_t length) {
