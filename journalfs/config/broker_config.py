@@ -46,8 +46,6 @@ class BrokerConfig:
     diverts: tuple[str, ...]
     """Where each stands, its name and the address that it is of."""
     warnings: tuple[str, ...]
-    files: tuple[Path, ...]
-    """All that it was read from."""
     start: Instance | None = None
     """What the start of the broker says of it; None: it was read alone."""
 

@@ -86,7 +86,6 @@ def with_properties(config: BrokerConfig, file: Path, loader: Loader) -> BrokerC
             *(replace(one, value=loader.substitute(one.value, file, one.line)) for one in found),
             *entries,
         ]
-        config = replace(config, files=(*config.files, file))
     core, warnings = dict(config.core), loader.warnings
     stored: dict[str, Element] = {}
     matches = {setting.match: setting for setting in config.address_settings}

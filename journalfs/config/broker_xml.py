@@ -75,7 +75,6 @@ def read_broker_xml(
         uuid_namespace=_text(core, "uuid-namespace") or _text(core, "temporary-queue-namespace") or "",
         diverts=tuple(_diverts(core)),
         warnings=(),
-        files=tuple(loader.files),
         start=start,
     )
     properties = start.etc / PROPERTIES if start is not None else path.with_name(PROPERTIES)
@@ -83,11 +82,7 @@ def read_broker_xml(
         from journalfs.config.broker_properties import with_properties  # noqa: PLC0415 - few brokers have any
 
         config = with_properties(config, properties, loader)
-    return replace(
-        config,
-        warnings=(*(start.warnings if start is not None else ()), *warnings),
-        files=(*config.files, *(start.files if start is not None else ())),
-    )
+    return replace(config, warnings=(*(start.warnings if start is not None else ()), *warnings))
 
 
 def _database(core: Element, path: Path, environment: Mapping[str, str]) -> DatabaseSettings | None:

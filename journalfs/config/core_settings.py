@@ -109,7 +109,6 @@ CORE_SETTINGS: Final = (
     _setting("max-redelivery-records", Kind.INTEGER, 10, "records", -1),
     _setting("message-expiry-scan-period", Kind.INTEGER, 30_000, "ms", -1),
     _setting("address-queue-scan-period", Kind.INTEGER, 30_000, "ms", -1),
-    _limit("configuration-file-refresh-period", Kind.INTEGER, 5000, "ms"),
     _setting("id-cache-size", Kind.INTEGER, 20_000, "ids", 0),
     _setting("persist-id-cache", Kind.BOOLEAN, True),
     _setting("persist-delivery-count-before-delivery", Kind.BOOLEAN, False),
@@ -124,17 +123,6 @@ USER_LIMITS: Final = (
 """How much one user may hold of what a mount has only so much of."""
 
 CORE_BY_NAME: Final[Mapping[str, SettingDefinition]] = {item.name: item for item in CORE_SETTINGS}
-
-AT_ONCE: Final = frozenset(
-    {
-        "global-max-size", "global-max-messages", "max-disk-usage", "min-disk-free", "disk-scan-period",
-        "page-sync-timeout", "purge-page-folders", "max-redelivery-records", "message-expiry-scan-period",
-        "address-queue-scan-period", "configuration-file-refresh-period", "id-cache-size", "persist-id-cache",
-        "persist-delivery-count-before-delivery", "removed-keep-bytes", "removed-keep-s",
-        "selection-memory-bytes",
-    }
-)  # fmt: skip
-"""What takes effect while the store is open; the others say where the store is and how it is written."""
 
 
 def value_in_force(core: Mapping[str, ConfiguredValue], name: str) -> Value | None:

@@ -33,8 +33,6 @@ class Instance:
     properties: Mapping[str, str]
     """Those that the start gives to the broker, `-Dname=value`."""
     warnings: tuple[str, ...] = ()
-    files: tuple[Path, ...] = ()
-    """All that was read to find it."""
 
 
 def find_instance(folder: Path, environment: Mapping[str, str]) -> Instance | None:
@@ -72,17 +70,16 @@ def of_etc(folder: Path, etc: Path, properties: Mapping[str, str], started: Scri
     data = started.variables.get("ARTEMIS_DATA_DIR")
     if data:
         found["data.dir"] = str(_beside(base, Path(said), Path(data)))
-    configuration, read = etc / CONFIGURATION, [*started.files]
+    configuration = etc / CONFIGURATION
     bootstrap = etc / BOOTSTRAP
     if bootstrap.is_file():
-        read.append(bootstrap)
         try:
             configuration = _named_by(bootstrap, found, base) or configuration
         except (ConfigError, SystemFailure) as error:
             warnings.append(f"{error}; {configuration} is read")
     if not configuration.is_file():
         raise ConfigError(configuration, "is the broker's configuration by what starts it, and is no file")
-    return Instance(base, etc, configuration, found, tuple(warnings), tuple(read))
+    return Instance(base, etc, configuration, found, tuple(warnings))
 
 
 def _etc_of(folder: Path, started: Script) -> Path:

@@ -136,9 +136,8 @@ class _Reader:
         matches = {setting.match: setting for setting in base.address_settings}
         matches.update((match, self._match(match, table)) for match, table in addresses.items())
         core = {**base.core, **self._values(CORE_BY_NAME, self._content, ())}
-        files = tuple(dict.fromkeys((*base.files, self.file)))
         found = tuple(matches.values())
-        return replace(base, core=core, address_settings=found, wildcards=self._syntax, files=files)
+        return replace(base, core=core, address_settings=found, wildcards=self._syntax)
 
     def _wildcards(self, table: Any) -> WildcardSyntax:
         """What the table says, and otherwise `base`."""
@@ -205,7 +204,6 @@ def _nothing(file: Path) -> BrokerConfig:
         uuid_namespace="",
         diverts=(),
         warnings=(),
-        files=(file,),
     )
 
 

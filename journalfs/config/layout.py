@@ -90,8 +90,6 @@ class StoreLayout:
     """The store whose history this is: the journal is that, and all names are of the store, which is only
     read.
     """
-    without_own: StoreLayout | None = None
-    """Where all would be if journalfs.toml said nothing; None: there is no such file."""
 
     def below(self, root: Path) -> StoreLayout:
         """The same store with all of its directories below another root, and without a history."""
@@ -209,19 +207,9 @@ def _checked(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
         and not _has_bindings(layout.bindings_dir)
     ):
         told = "".join(f"; {warning}" for warning in layout.warnings)
-        raise NotAStore(given, _no_journal_files(layout) + told)
+        places = f"no journal files in {layout.journal_dir} or {layout.bindings_dir}"
+        raise NotAStore(given, f"{places}; has the broker ever run?{told}")
     return layout
-
-
-def _no_journal_files(layout: StoreLayout) -> str:
-    places = f"no journal files in {layout.journal_dir} or {layout.bindings_dir}"
-    before = layout.without_own
-    if before is None or (before.journal_dir, before.bindings_dir) == (
-        layout.journal_dir,
-        layout.bindings_dir,
-    ):
-        return f"{places}; has the broker ever run?"
-    return f"{places}, where {layout.root / TOML_NAME} says that they are"
 
 
 def plan_store(path: Path | str, *, environment: Mapping[str, str] | None = None) -> StoreLayout:
@@ -314,7 +302,6 @@ def _history(given: Path, environment: Mapping[str, str] | None) -> StoreLayout 
                 large_dir=given / _LARGE_NAMES[0],
                 retention_dir=None,
                 history_of=of.root,
-                without_own=None,
             )
     return None
 
@@ -477,11 +464,7 @@ def _with_own_settings(layout: StoreLayout) -> StoreLayout:
     # Most stores have none, and its parser takes a while to import.
     from journalfs.config.journalfs_toml import read_journalfs_toml  # noqa: PLC0415
 
-    return replace(moved_by(layout, read_journalfs_toml(file, layout.config)), without_own=layout)
-
-
-def moved_by(layout: StoreLayout, config: BrokerConfig) -> StoreLayout:
-    """`layout`, which is found without a journalfs.toml, with `config`, which has what that says."""
+    config = read_journalfs_toml(file, layout.config)
     moved: dict[str, Any] = {
         field: Path(os.path.normpath(layout.root / str(config.core[name].value)))
         for name, field in DIRECTORY_FIELDS.items()

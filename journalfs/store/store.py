@@ -37,7 +37,6 @@ from journalfs.live.undecided import messages_not_shown
 from journalfs.live.waking import Waking
 from journalfs.records.files.anomalies import references_to_unknown
 from journalfs.records.files.loader import JournalLoader, PollResult
-from journalfs.store.configuration import ConfigurationWatch
 from journalfs.store.locks import lock_holder
 from journalfs.store.permissions import KeptPermissions
 from journalfs.views.queues import ByName, StoreAddress, StoreQueue
@@ -89,7 +88,6 @@ class JournalStore(Horizon):
         self._to_seal: set[QueueId] = set()
         """Queues with messages, there since the store was opened, that are still to be measured."""
         self._reloading: Reloading | None = None
-        self.configuration = ConfigurationWatch(core, self._configured)
         self._gone = False
         core.horizon = self
         self._written: IndexDescription | None = None
@@ -446,7 +444,6 @@ class JournalStore(Horizon):
                 if self.record_source is not None:
                     await trio.to_thread.run_sync(self.record_source.look, abandon_on_cancel=True)
                 await self.look()
-                await self.configuration.look()
                 said = None
             except (OSError, JournalfsError) as error:
                 if str(error) != said:
@@ -461,9 +458,6 @@ class JournalStore(Horizon):
     async def measure(self) -> None:
         await self.core.totals.learn()
         await self.core.bodies.run()
-
-    def _configured(self) -> None:
-        """Other settings are in force."""
 
     async def look(self) -> None:
         """Apply what changed in the store since the last look."""

@@ -12,9 +12,6 @@ _TESTS = {
     ),
     "store/writing/test_unkept.py::test_it_works_and_is_gone_when_it_is_closed": "persistence-enabled",
     "store/test_node_lock.py::test_waiting": "journal-lock-acquisition-timeout",
-    "store/writing/test_configuration.py::test_files_are_looked_at_once_a_period": (
-        "configuration-file-refresh-period"
-    ),
     "store/test_journals.py::test_the_backend_is_the_one_asked_for": "journal-type journal-max-io",
     "store/test_settings_at_work.py::test_datasync": "journal-datasync",
     "store/writing/test_checksums.py::test_a_store_can_do_without": "journal-checksums",

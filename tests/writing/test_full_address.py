@@ -107,28 +107,6 @@ def test_room_comes_with_another_limit(full: Address) -> None:
     assert bodies(full.first) == ["old-1", "old-2", "new", "newer"]
 
 
-@pytest.mark.rule("S-137")
-def test_room_comes_with_another_configuration(remount: Remount, tmp_path: Path) -> None:
-    """Of the whole store, whose settings are in its file only."""
-    file = tmp_path / "store" / "journalfs.toml"
-    kept = file.read_text()
-
-    def configure(messages: int) -> None:
-        file.with_suffix(".new").write_text(
-            f"{kept}\nconfiguration-file-refresh-period = 50\nglobal-max-messages = {messages}\n"
-            '[address-settings."#"]\naddress-full-policy = "BLOCK"\n'
-        )
-        file.with_suffix(".new").rename(file)
-
-    configure(1)
-    address = Address(remount())
-    shell("echo old > in.txt", address.first.path)
-    with waiting(address, "echo new > in.txt"):
-        configure(2)
-    assert bodies(address.first) == ["old", "new"]
-    assert "global-max-messages = 2 " in (address.path.parent / ".journalfs" / "settings.toml").read_text()
-
-
 @pytest.mark.rule("S-102")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 @pytest.mark.parametrize(

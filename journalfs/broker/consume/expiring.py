@@ -31,19 +31,13 @@ from journalfs.views.queues import StoreAddress, StoreQueue
 # What a store does again and again, as long as it is open for writing.
 
 
-async def every_period(
-    clock: Clock, period_ms: Callable[[], int], work: Callable[[], Awaitable[None]]
-) -> None:
-    """Do `work` each time so much has passed, until cancelled; 0 or less: never. The period may change."""
-    while True:
-        begun_ns = clock.monotonic_ns()
-        while True:
-            period_ns = period_ms() * NS_PER_MS
-            left_ns = begun_ns + period_ns - clock.monotonic_ns()
-            if period_ns > 0 and left_ns <= 0:
-                break
+async def every_period(clock: Clock, period_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+    """Do `work` each time so much has passed, until cancelled; 0 or less: never."""
+    while period_ms > 0:
+        due_ns = clock.monotonic_ns() + period_ms * NS_PER_MS
+        while (left_ns := due_ns - clock.monotonic_ns()) > 0:
             # Not all at once: the clock may be another than that of the event loop.
-            await trio.sleep(min(left_ns / 1e9, FOLLOW_INTERVAL_S) if period_ns > 0 else FOLLOW_INTERVAL_S)
+            await trio.sleep(min(left_ns / 1e9, FOLLOW_INTERVAL_S))
         await work()
 
 
@@ -89,7 +83,7 @@ class Expiring:
         """Scan again and again, until cancelled."""
         if not self.enabled:
             return
-        await every_period(self.core.clock, lambda: self.period_ms, self._try)
+        await every_period(self.core.clock, self.period_ms, self._try)
 
     async def _try(self) -> None:
         try:

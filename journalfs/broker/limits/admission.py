@@ -24,7 +24,6 @@ from journalfs.change.journals import Journals
 from journalfs.engine.tail import UNLIMITED
 from journalfs.errors import AddressFull
 from journalfs.live.memory import NOTHING, ActingLimit, Footprint, held_at_most, held_in_queues
-from journalfs.live.settings import settings_in_force
 
 if TYPE_CHECKING:
     from journalfs.live.core import Core
@@ -422,11 +421,6 @@ class Admission:
         """Something left, or settings changed: who waits may be let in."""
         for address in list(self._lines):
             self._serve(address)
-
-    def settings_changed(self) -> None:
-        """Other limits are in force: look anew, at the disks as well, and at who waits."""
-        self.disk.change(settings_in_force(self._core).core())
-        self.tick()
 
     def tick(self) -> None:
         """Look now and then, for what nobody told of."""

@@ -92,14 +92,6 @@ class DiskLimits:
         now_ns = self.clock.monotonic_ns()
         return self._scanned_ns is None or now_ns - self._scanned_ns >= self.scan_period_ms * NS_PER_MS
 
-    def change(self, settings: Iterable[SettingInForce]) -> None:
-        """Other settings are in force."""
-        values = {setting.name: setting.value for setting in settings}
-        period = values["disk-scan-period"]
-        assert isinstance(period, int), "it has a default"
-        self.limit, self.scan_period_ms = disk_limit(settings), period
-        self.look_soon()
-
     def look_soon(self) -> None:
         """Something changes: do not wait for the period to pass."""
         self._scanned_ns = None
@@ -148,8 +140,8 @@ class DiskLimits:
 
 def disk_limits(core: Core, besides: tuple[Path, ...] = ()) -> DiskLimits:
     """The limits that the configuration of a store puts on its disks, and on those of other directories."""
-    file_size = core.layout.value_in_force("journal-file-size")
+    limit = disk_limit(settings_in_force(core).core())
+    period, file_size = map(core.layout.value_in_force, ("disk-scan-period", "journal-file-size"))
+    assert isinstance(period, int), "it has a default"
     assert isinstance(file_size, int), "it has a default"
-    limits = DiskLimits(core.layout, None, 0, file_size, core.clock, core.events, besides)
-    limits.change(settings_in_force(core).core())
-    return limits
+    return DiskLimits(core.layout, limit, period, file_size, core.clock, core.events, besides)

@@ -53,7 +53,7 @@ class AutoDeleting:
         if not self.enabled:
             return
         await self.scan(first=True)
-        await every_period(self.core.clock, lambda: self.period_ms, self.scan)
+        await every_period(self.core.clock, self.period_ms, self.scan)
 
     async def scan(self, *, first: bool = False) -> None:
         try:

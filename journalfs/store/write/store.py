@@ -465,16 +465,12 @@ class WritingStore(SelfReadingStore):
                 await trio.to_thread.run_sync(self.removing.remove_bodies)
                 await self.keeping.look()
                 await self.flushed.tidy()
-                await self.configuration.look()
                 await self.admission.scan_disk()
                 self.admission.tick()
             except (OSError, JournalfsError) as error:
                 self.core.events.add("follow-failed", f"cannot look at the store: {error}")
             self._tell_failure()
             await trio.sleep(FOLLOW_INTERVAL_S)
-
-    def _configured(self) -> None:
-        self.admission.settings_changed()
 
     async def follow_due(self) -> None:
         """Let go of what has to go since messages became due."""
