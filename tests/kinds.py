@@ -99,7 +99,6 @@ OF_FILES = (
     "tests/writing/test_odd_names_and_texts.py::test_queues_whose_names_are_lost",
     "tests/writing/test_snapshots.py::test_the_status_says_what_is_wrong",
     "tests/writing/test_snapshots.py::test_a_snapshot_s_folder_is_not_mounted_for_writing",
-    "tests/writing/test_full_address.py::test_room_comes_with_another_configuration",
     f"{_WRITING}delivering.py::test_priority_then_arrival_then_pages_and_nothing_before_its_time",
     f"{_WRITING}forwarding.py::test_a_large_message_gets_a_body_of_its_own",
     *(

@@ -1,11 +1,9 @@
-"""What a store must have and has not: journal files and pages that live messages lay in, and whole
-directories.
-"""
+"""What a store must have and has not: journal files that live messages lay in, and whole directories."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,23 +16,18 @@ from journalfs.engine.state import LiveState
 from journalfs.engine.state_types import Operation
 from journalfs.errors import PartMissing
 from journalfs.format.journal_file import CONTROL_FILE_NAME, number_of
-from journalfs.format.page_folder import format_page_name
 from journalfs.format.record_bodies import PAGE_BEGINNING
 from journalfs.format.record_types import MessageType
-from journalfs.ids import PageNumber, QueueId, rid_of
 from journalfs.limits import JOURNAL_HEADER_BYTES
 from journalfs.live.bindings import read_bindings
-from journalfs.records.files.anomalies import MISSING_RECORDS
 from journalfs.records.files.directory import JournalFile, read_directory
-from journalfs.records.files.doubtful_headers import DOUBTFUL_HEADER, POOL_FILES
+from journalfs.records.files.doubtful_headers import POOL_FILES
 from journalfs.records.files.file_gaps import DeletedFiles, Range, missing_ids, told
 from journalfs.records.files.files import KnownFile
-from journalfs.records.files.loader import JournalLoader, holds_prefix
-from journalfs.showing import shown
+from journalfs.records.files.loader import JournalLoader
 
 if TYPE_CHECKING:
     from journalfs.live.opened import OpenStore
-    from journalfs.pages.address import PageSummary
 
 _ANY_ID: Final = 2**63 - 1
 """Above the id of any file."""
@@ -48,39 +41,22 @@ _ABOUT_PAGES: Final[Mapping[MessageType, Callable[[Operation], bool]]] = {
 """Records of a queue, and whether they tell of a page that there is."""
 
 
-def lost_since(
-    loader: JournalLoader, known: Sequence[KnownFile], state: LiveState, *, trusted: bool = False
-) -> list[Damage]:
-    """What is gone of the files that were `known` and that `state` was made from: files taken away with live
-    messages in them, files whose header names another id now, and records at the ends of files. Nothing
-    where the rest is not as it was: a broker that frees a file has written to others since, or replaced them
-    by compacted ones. `trusted`: a file with the time and size that it had holds what it held.
+def lost_since(loader: JournalLoader, known: Sequence[KnownFile], state: LiveState) -> list[Damage]:
+    """Files that were `known`, with messages in them that `state` has, and are gone. Nothing where anything
+    was written since: a broker that frees a file has written why.
     """
     directory = loader.directory
     if not door.is_folder(directory) or door.exists(directory / CONTROL_FILE_NAME):
         return []
-    listing = read_directory(directory, extension=loader.extension, relative_to=loader.relative_to)
-    listed: dict[int, JournalFile] = {file.file_id: file for file in listing.files}
+    files = read_directory(directory, extension=loader.extension, relative_to=loader.relative_to).files
+    listed = {file.file_id for file in files}
     used = set(state.used_files(max((file.slot for file in known), default=-1) + 1))
     gone = [file for file in known if file.file_id not in listed and file.records and file.slot in used]
-    others = _with_other_ids(gone, known, listing.files)
-    before = {file.file_id for file in known} | {file.file_id for file in others.values()}
-    if any(_is_written(file) for file_id, file in listed.items() if file_id not in before):
+    ends = {file.file_id: file.position for file in known}
+    if not gone or any(_is_written(file, ends.get(file.file_id, JOURNAL_HEADER_BYTES)) for file in files):
         return []
-    rest = [file for file in known if file.file_id in listed]
-    newest = max((file.file_id for file in rest if file.records), default=-1)
-    doubted = [file for file in rest if not trusted or listed[file.file_id].stamp != file.stamp]
-    cut_at = {file.slot: at for file in doubted if (at := _cut_at(file, listed, rest)) is not None}
-    if not all(
-        _unchanged(file, listed[file.file_id], grows=file.file_id >= newest)
-        for file in rest
-        if file.slot not in cut_at
-    ):
-        return []
-    messages = _messages_by_file(state) if gone else Counter()
-    cut = [file for file in rest if file.slot in cut_at]
-    found = [_cut(loader, file, listed[file.file_id], cut_at[file.slot]) for file in cut]
-    return [*found, *(_gone(loader, file, messages[file.slot], others.get(file.slot)) for file in gone)]
+    messages = _messages_by_file(state)
+    return [_taken_away(loader, file.name, messages[file.slot]) for file in gone]
 
 
 def missing_file_ids(layout: StoreLayout) -> list[str]:
@@ -105,99 +81,18 @@ def missing_ranges(layout: StoreLayout) -> list[Range]:
     return missing_ids(files, pool_files, [*deleted, *others])
 
 
-def taken_away(loader: JournalLoader, names: Collection[str]) -> list[Damage]:
-    """What is gone with files of these names, as far as they were read."""
-    messages = _messages_by_file(loader.state) if names else Counter()
-    return [
-        _taken_away(loader, read.file.name, messages[read.slot])
-        for read in loader.files.read_files()
-        if read.file.name in names
-    ]
-
-
-def _with_other_ids(
-    gone: Sequence[KnownFile], known: Sequence[KnownFile], files: Sequence[JournalFile]
-) -> dict[int, JournalFile]:
-    """By slot, files that are there with all that was read of them, under an id that none had before."""
-    ids = {file.file_id for file in known}
-    by_name = {shown(file.name): file for file in files if file.file_id not in ids}
-    there = {file.slot: (file, by_name[file.name]) for file in gone if file.name in by_name}
-    return {slot: file for slot, (was, file) in there.items() if _same_records(was, file)}
-
-
-def _is_written(file: JournalFile) -> bool:
-    """Whether there are records in a file: one that is kept ready has none."""
+def _is_written(file: JournalFile, start: int) -> bool:
+    """Whether there are records in a file from `start` on: one that is kept ready has none."""
     try:
         with MappedFile(file.path) as mapped:
-            return scan_journal(mapped, rid=file.rid, version=file.version).count > 0
+            return scan_journal(mapped, rid=file.rid, version=file.version, start=start).count > 0
     except OSError:
         return True
-
-
-def _same_records(known: KnownFile, file: JournalFile) -> bool:
-    """Whether a file has the records that it had, and no others: none of its new id, none behind them."""
-    try:
-        if not holds_prefix(file, known.position, known.prefix_crc):
-            return False
-        with MappedFile(file.path) as mapped:
-            earlier = scan_journal(mapped, rid=rid_of(known.file_id), version=2, start=known.position)
-        return not earlier.count and not _is_written(file)
-    except OSError:
-        return False
-
-
-def _cut_at(known: KnownFile, listed: Mapping[int, JournalFile], rest: Sequence[KnownFile]) -> int | None:
-    """Where a file ends whose last records are gone; None for any other. An earlier state of a store that was
-    put back looks the same; but then the file is another one, older, or all files were written.
-    """
-    file = listed[known.file_id]
-    if file.stamp.inode != known.stamp.inode or file.stamp.mtime_ns < known.stamp.mtime_ns:
-        return None
-    if file.stamp != known.stamp and not any(listed[one.file_id].stamp == one.stamp for one in rest):
-        return None
-    try:
-        if file.stamp.size_bytes < known.position or holds_prefix(file, known.position, known.prefix_crc):
-            return None
-        with MappedFile(file.path) as mapped:
-            scan = scan_journal(mapped, rid=file.rid, version=file.version, start=JOURNAL_HEADER_BYTES)
-    except OSError:
-        return None
-    return scan.end if scan.end < known.position else None
-
-
-def _cut(loader: JournalLoader, known: KnownFile, file: JournalFile, end: int) -> Damage:
-    reason = f"records that were here, up to {known.position}, when it was last read, are gone"
-    name = name_of(file.path, loader.relative_to)
-    return Damage(name, end, known.position - end, MISSING_RECORDS, reason)
-
-
-def _gone(loader: JournalLoader, known: KnownFile, messages: int, other: JournalFile | None) -> Damage:
-    if other is None:
-        return _taken_away(loader, known.name, messages)
-    name = name_of(loader.directory / known.name, loader.relative_to)
-    reason = (
-        f"file id {known.file_id} when it was last read, and {other.file_id} now, as if it was used again, "
-        f"with {messages} messages in it that nothing says are gone: not shown"
-    )
-    return Damage(name, 0, known.position, DOUBTFUL_HEADER, reason)
 
 
 def _taken_away(loader: JournalLoader, name: str, messages: int) -> Damage:
     reason = f"taken away, with {messages} messages that were in it when it was last read"
     return Damage(name_of(loader.directory / name, loader.relative_to), 0, 0, MISSING_FILE, reason)
-
-
-def _unchanged(known: KnownFile, file: JournalFile, *, grows: bool) -> bool:
-    same = file.stamp == known.stamp and file.name == known.name
-    try:
-        if not same and not holds_prefix(file, known.position, known.prefix_crc):
-            return False
-        if same and not grows:
-            return True
-        with MappedFile(file.path) as mapped:
-            return not scan_journal(mapped, rid=file.rid, version=file.version, start=known.position).count
-    except OSError:
-        return False
 
 
 def _messages_by_file(state: LiveState) -> Counter[int]:
@@ -207,28 +102,6 @@ def _messages_by_file(state: LiveState) -> Counter[int]:
             message = state.ref(reference)
             found.add((message.file_slot, message.message_id))
     return Counter(slot for slot, _ in found)
-
-
-def missing_pages(core: OpenStore, folder: str, known: Mapping[PageNumber, PageSummary]) -> Iterator[Damage]:
-    """Pages of one folder that are gone, although the journal, which is as it was when they were read, says
-    that messages in them are to come: a broker writes that a page is consumed before it deletes it.
-    """
-    directory = core.layout.paging_dir / folder
-    for number, page in known.items():
-        path = directory / format_page_name(number)
-        if not door.exists(path) and _waits(core, number, page):
-            reason = f"taken away, with up to {page.records} messages that were in it when it was last read"
-            yield Damage(name_of(path, core.root), 0, 0, MISSING_FILE, reason)
-
-
-def _waits(core: OpenStore, number: int, page: PageSummary) -> bool:
-    """Whether a queue that is bound has messages in a page."""
-    return any(
-        (queue, number) not in core.cursors.complete
-        and len(core.cursors.consumed.get((queue, number), ())) < share.records
-        for queue, share in page.queues.items()
-        if QueueId(queue) in core.bindings.queues
-    )
 
 
 def missing_directories(core: OpenStore) -> Iterator[Damage]:
@@ -249,10 +122,9 @@ def missing_directories(core: OpenStore) -> Iterator[Damage]:
         yield Damage(name, 0, 0, MISSING_FILE, "no folder in it, for pages that the journal counts")
 
 
-def refuse_without_journal(layout: StoreLayout, known_before: Callable[[], str | None]) -> None:
+def refuse_without_journal(layout: StoreLayout) -> None:
     """Raises `PartMissing` where the message journal is not there and other parts of a store are: what is in
-    them would be cleared away as remains of nothing. Nor is what was `known_before` of its messages to be
-    forgotten.
+    them would be cleared away as remains of nothing.
     """
     if _holds_files(layout.journal_dir, layout.journal_extension):
         return
@@ -263,8 +135,6 @@ def refuse_without_journal(layout: StoreLayout, known_before: Callable[[], str |
         found = f"there are pages in {layout.paging_dir}"
     elif _holds(layout.large_dir, ".msg"):
         found = f"there are large messages in {layout.large_dir}"
-    elif known := known_before():
-        found = known
     else:
         return
     raise PartMissing(layout.journal_dir, "no file of the message journal", found, "journal-directory")

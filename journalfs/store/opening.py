@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -30,7 +31,7 @@ from journalfs.live.index import (
     plausible,
 )
 from journalfs.live.index_file import index_place, read_index
-from journalfs.live.missing import lost_since, missing_file_ids, missing_pages
+from journalfs.live.missing import lost_since, missing_file_ids
 from journalfs.live.page_parts import PageParts
 from journalfs.live.part_names import PartNames
 from journalfs.pages.address import PagedAddress
@@ -84,7 +85,6 @@ class Opening:
         self.names = PartNames(kept, clock, self.events, generation or 0)
         self._ledger = b""
         self._stored = self._stored_index()
-        self._gone: list[Damage] | None = None
         # Before there are other files: whoever writes the journal makes some.
         self._missing_ids = self._ids_of_missing_files()
 
@@ -102,8 +102,6 @@ class Opening:
         description, state = self._stored
         self._stored = None, None  # a store lives long, and this may be large
         loader = self._resumed(description, state) if description and state else None
-        as_it_was = loader is not None and not loader.bytes_scanned
-        before = description
         if self.anew:
             loader = description = state = None
         if self.generation is None:
@@ -123,8 +121,6 @@ class Opening:
         store.start()
         if core.lost.queues:
             self.events.add("bindings-lost", core.lost.explained())
-        if before is not None and as_it_was:
-            core.loaded.missing = (*self.missing, *self._missing_pages(core, before))
         if loader is not None:
             store.index_holds(description, self._ledger)
         if not self.anew:  # else all that is damaged is what is asked for
@@ -185,12 +181,6 @@ class Opening:
             self.events.add("index-unusable", str(error))
             return None, None
 
-    def known_before(self) -> str | None:
-        """What the index says of messages of the journal; None: there were none."""
-        _, state = self._stored
-        messages = state.counts().messages if state is not None else 0
-        return f"it held {messages} messages when {self.index} was written" if messages else None
-
     @property
     def some_gone(self) -> bool:
         """Whether something of the journal is known to be gone."""
@@ -204,18 +194,13 @@ class Opening:
             return None
         return left_off(description, self._ledger, self._loader(state), state.counts().messages)
 
-    def look_for_what_is_gone(self) -> None:
-        """Find what is gone of the journal since the index was written. Whoever writes the journal asks
-        before it has files of its own there.
-        """
+    @cached_property
+    def _gone(self) -> Sequence[Damage]:
+        """What is gone of the journal since the index was written."""
         description, state = self._stored
-        if description is not None and state is not None:
-            self._gone = self._lost_since(description, state, trusted=True)
-
-    def _lost_since(
-        self, description: IndexDescription, state: LiveState, *, trusted: bool = False
-    ) -> list[Damage]:
-        return lost_since(self._loader(state), description.journal, state, trusted=trusted)
+        if description is None or state is None:
+            return ()
+        return lost_since(self._loader(state), description.journal, state)
 
     def _resumed(self, description: IndexDescription, state: LiveState) -> JournalLoader | None:
         """A loader that goes on where the index ends; `None` when the journal is not what the index
@@ -227,9 +212,9 @@ class Opening:
         if not fits(loader, description) or loader.poll(settled=not loader.following) is PollResult.REWRITTEN:
             if not door.is_folder(self.layout.journal_dir):
                 return None  # it is listed with what is damaged
-            found = self._gone if self._gone is not None else self._lost_since(description, state)
+            found = lost_since(self._loader(state), description.journal, state)
             self.missing += found
-            why = f"something of {len(found)} journal files is gone" if found else "the journal was rewritten"
+            why = f"{len(found)} journal files are gone" if found else "the journal was rewritten"
             self.events.add("index-outdated", f"{self.index}: {why} since; it is scanned", level=20)
             return None
         return loader
@@ -274,12 +259,6 @@ class Opening:
     def _other_damage(self) -> Iterable[Damage]:
         """What is wrong with the store as a whole."""
         return () if self.derived is None else self.derived.damage
-
-    def _missing_pages(self, core: Core, description: IndexDescription) -> Iterator[Damage]:
-        listed = {one.file for one in self.missing}
-        for address, folder in description.page_folders.items():
-            found = missing_pages(core, folder, description.pages.get(address, {}))
-            yield from (one for one in found if one.file not in listed)
 
     def _resume_derived(self, store: JournalStore, description: IndexDescription) -> None:
         core = store.core

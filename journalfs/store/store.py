@@ -16,7 +16,6 @@ from journalfs.bindings.model import BindingsState
 from journalfs.bindings.model import Queue as QueueModel
 from journalfs.clock import NS_PER_MS
 from journalfs.config.core_settings import USER_LIMITS
-from journalfs.damage import Damage
 from journalfs.engine.state_batch import adopt_parts, keep_part, part_ids
 from journalfs.engine.state_types import PartInfo
 from journalfs.engine.status import CoreRefused
@@ -603,7 +602,7 @@ class JournalStore(Horizon):
         if self._is_gone():
             return
         old = self.core.loaded
-        missing = self._lost_since(old)
+        missing = lost_since(old, [read.known() for read in old.files.read_files()], old.state)
         loader.missing = (*old.missing, *missing)
         loader.bytes_scanned += old.bytes_scanned
         self.core.loaded = loader
@@ -624,12 +623,8 @@ class JournalStore(Horizon):
             return
         why = "bytes of the journal changed in place" if old.overwritten else "the journal was compacted"
         if missing:
-            why = f"something of {len(missing)} journal files is gone"
+            why = f"{len(missing)} journal files are gone"
         self.core.events.add("journal-rewritten", f"{why} and it has been read again", level=20)
-
-    def _lost_since(self, loader: JournalLoader) -> list[Damage]:
-        """What is gone of what was read, although nothing says that it may be."""
-        return lost_since(loader, [read.known() for read in loader.files.read_files()], loader.state)
 
     def _loaded(self) -> JournalLoader:
         loader = self._make_loader()

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
-import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from journalfs.engine.status import CoreRefused
 from journalfs.live.index_file import index_path
 from journalfs.store import open_store
 from journalfs.store.store import JournalStore
 from tests.damage.cases import changed
 from tests.mounting import journalfs
-from tests.store.appending import ADD, DELETE, JournalAppender
-from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
-from tests.store.test_pages import CURSOR_ACK, PAGE_COMPLETE, PAGE_TX, small, write_page
-from tests.truth.from_store import content_of
+from tests.store.appending import JournalAppender
+from tests.store.conftest import QUEUE_A, LittleStore
 
 EXIT_DAMAGED = 5
 
@@ -62,42 +58,16 @@ def test_check_lists_what_an_index_knows_to_be_gone(little_store: LittleStore) -
     little_store.journal.send(1000, QUEUE_A)
     second = JournalAppender.create(little_store.root / "journal/activemq-data-2.amq", 2)
     second.send(1001, QUEUE_A)
-    page = write_page(little_store, 1, [small(2000)])
     little_store.open().close()
     path = index_path(little_store.root)
     assert path is not None
     index = path.read_bytes()
     assert journalfs("check", little_store.root).returncode == 0
-    away = page.rename(page.with_name("away"))
-    checked = journalfs("check", little_store.root)
-    assert checked.returncode == EXIT_DAMAGED
-    assert "paging/some-folder/000000001.page\t0\t0\tmissing-file" in checked.stdout
-    away.rename(page)
     little_store.journal.path.unlink()
     checked = journalfs("check", little_store.root)
     assert checked.returncode == EXIT_DAMAGED
     assert "journal/activemq-data-1.amq\t0\t0\tmissing-file" in checked.stdout
     assert path.read_bytes() == index
-
-
-@pytest.mark.rule("S-49")
-def test_a_header_changed_between_two_mounts(little_store: LittleStore) -> None:
-    """So many files might have been deleted that only the index knows that it was not used again."""
-    little_store.journal.send(1000, QUEUE_A)
-    second = JournalAppender.create(little_store.root / "journal/activemq-data-21.amq", 21)
-    second.send(1001, QUEUE_A)
-    little_store.open().close()
-    with changed(little_store.journal.path, 8, (30).to_bytes(8)):
-        assert kinds(little_store.open(index=False)) == []
-        for _ in range(3):
-            store = little_store.open()
-            assert kinds(store) == [("journal/activemq-data-1.amq", "doubtful-header")]
-            assert "1 messages" in store.core.damage()[0].reason
-            store.close()
-    store = little_store.open()
-    assert kinds(store) == []
-    assert sum(len(queue) for queue in store.queues()) == 2
-    store.close()
 
 
 @pytest.mark.rule("S-45")
@@ -108,51 +78,6 @@ def test_a_file_used_again_since_is_no_damage(little_store: LittleStore) -> None
     second.acknowledge(1000, QUEUE_A, tx_id=3000)
     with changed(little_store.journal.path, 8, (30).to_bytes(8)):
         assert kinds(little_store.open()) == []
-
-
-@pytest.mark.rule("S-49")
-@pytest.mark.parametrize("stamp", ["kept", "moved"])
-def test_records_at_the_end_zeroed_between_two_mounts(little_store: LittleStore, stamp: str) -> None:
-    """By whoever left the other file as it was."""
-    JournalAppender.create(little_store.root / "journal/activemq-data-2.amq", 2)
-    little_store.journal.send(1000, QUEUE_A)
-    end = little_store.journal.at
-    little_store.journal.send(1001, QUEUE_A)
-    path, length = little_store.journal.path, little_store.journal.at - end
-    before = path.stat()
-    little_store.open().close()
-    with path.open("r+b") as file:
-        file.seek(end)
-        file.write(bytes(length))
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + (stamp == "moved")))
-    store = little_store.open()
-    if stamp == "kept":
-        # No file's time tells, so it is a reader who finds out.
-        [queue] = [queue for queue in store.queues() if queue.name == "work.a"]
-        with pytest.raises(CoreRefused):
-            content_of(queue.open_all())
-        store.look_now()
-    for _ in range(2):
-        assert [(one.offset, one.length_bytes, one.kind) for one in store.core.damage()] == [
-            (end, length, "missing-records")
-        ]
-        store.close()
-        store = little_store.open()
-    store.close()
-
-
-@pytest.mark.rule("S-49")
-def test_a_file_emptied_between_two_mounts(little_store: LittleStore) -> None:
-    """Behind its header, and another file goes on."""
-    little_store.journal.send(1000, QUEUE_A)
-    JournalAppender.create(little_store.root / "journal/activemq-data-2.amq", 2).send(1001, QUEUE_A)
-    little_store.open().close()
-    length = little_store.journal.at - 16
-    with changed(little_store.journal.path, 16, bytes(length)):
-        store = little_store.open()
-        found = [(one.file, one.offset, one.length_bytes, one.kind) for one in store.core.damage()]
-        assert found == [("journal/activemq-data-1.amq", 16, length, "missing-records")]
-        store.close()
 
 
 @pytest.mark.rule("S-44")
@@ -290,72 +215,3 @@ def test_a_journal_directory_without_a_file(little_store: LittleStore) -> None:
     store = little_store.open(index=False)
     assert kinds(store) == [("journal", "missing-file")]
     store.close()
-
-
-@pytest.mark.rule("S-49", "S-52")
-@pytest.mark.parametrize("tx_id", [-1, 70])
-@pytest.mark.parametrize("queues", [(QUEUE_A,), (QUEUE_A, QUEUE_B)])
-def test_a_page_taken_away_between_two_mounts(
-    little_store: LittleStore, queues: tuple[int, ...], tx_id: int
-) -> None:
-    """A broker writes that a page is consumed before it deletes it; nothing was written."""
-    journal = little_store.journal
-    journal.append(journal.record(ADD, record_id=70, user_type=PAGE_TX, body=struct.pack(">qi", tx_id, 2)))
-    write_page(little_store, 1, [small(2000, queues=queues), small(2001, queues=queues)])
-    in_page_2 = [small(message_id, queues=queues, tx_id=tx_id) for message_id in (3000, 3001)]
-    path = write_page(little_store, 2, in_page_2)
-    little_store.open().close()
-    away = path.rename(path.with_name("away"))
-    for _ in range(3):
-        store = little_store.open()
-        assert kinds(store) == [("paging/some-folder/000000002.page", "missing-file")]
-        assert sum(len(queue) for queue in store.queues()) == 2 * len(queues)
-        store.close()
-    away.rename(path)
-    store = little_store.open()
-    assert kinds(store) == []
-    assert sum(len(queue) for queue in store.queues()) == 4 * len(queues)
-    store.close()
-
-
-@pytest.mark.rule("S-49", "S-52")
-def test_a_page_of_two_queues_that_was_consumed_in_part(little_store: LittleStore) -> None:
-    """Each of them has consumed something, and one not all."""
-    write_page(little_store, 1, [small(2000)])
-    both, only_b = (QUEUE_A, QUEUE_B), (QUEUE_B,)
-    path = write_page(little_store, 2, [small(3000, queues=both), small(3001, queues=only_b)])
-    for record_id, queue in ((80, QUEUE_A), (81, QUEUE_B)):
-        body = struct.pack(">qqi", queue, 2, 0)
-        journal = little_store.journal
-        journal.append(journal.record(ADD, record_id=record_id, user_type=CURSOR_ACK, body=body))
-    little_store.open().close()
-    path.unlink()
-    store = little_store.open()
-    assert kinds(store) == [("paging/some-folder/000000002.page", "missing-file")]
-    store.close()
-
-
-@pytest.mark.rule("S-49")
-@pytest.mark.parametrize("said", ["complete", "consumed", "unbound", "since"])
-def test_a_page_that_was_consumed_is_not_missing(little_store: LittleStore, said: str) -> None:
-    """`since`: the acknowledgements came, and went with the page, after the index was written."""
-    path = write_page(little_store, 1, [small(2000), small(2001)])
-    write_page(little_store, 2, [small(3000)])
-    journal = little_store.journal
-    if said == "complete":
-        body = struct.pack(">qqi", QUEUE_A, 1, 2)
-        journal.append(journal.record(ADD, record_id=80, user_type=PAGE_COMPLETE, body=body))
-    elif said == "consumed":
-        for index in range(2):
-            body = struct.pack(">qqi", QUEUE_A, 1, index)
-            journal.append(journal.record(ADD, record_id=81 + index, user_type=CURSOR_ACK, body=body))
-    little_store.open().close()
-    if said == "unbound":
-        little_store.rebind("work.a", old_id=QUEUE_A, new_id=77)
-    elif said == "since":
-        journal.append(journal.record(DELETE, record_id=80))
-    path.unlink()
-    for _ in range(3):  # the index is written anew, and is not to go on with the page
-        store = little_store.open()
-        assert kinds(store) == []
-        store.close()

@@ -236,13 +236,12 @@ class Acquiring:
 
     def store(self) -> WritingStore:
         with ExitStack() as undo:
-            refuse_without_journal(self.layout, lambda: self._opening().known_before())
+            refuse_without_journal(self.layout)
             make_directories(self.layout, self.settings)
             lock = NodeLock.acquire(self.layout, self.settings.lock_acquisition_timeout_ms, self.clock)
             undo.callback(lock.release)
             opening = self._opening()
             opening.postpones = self.postpones
-            opening.look_for_what_is_gone()
             journals = self._journals(undo, opening)
             store = opening.store(
                 lambda core, index, make_loader: self._make(core, index, make_loader, journals, lock)

@@ -13,14 +13,12 @@ from pathlib import Path
 
 from journalfs import door
 from journalfs.change.journals import Journals
-from journalfs.damage import Damage
-from journalfs.engine.links import CUT_SHORT, TAKEN_AWAY
+from journalfs.engine.links import TAKEN_AWAY
 from journalfs.engine.waiting import Crowd, FairLock, unbroken
 from journalfs.errors import JournalfsError, OutOfResources, StoreAway
 from journalfs.ids import FileId, Position
 from journalfs.limits import CATCH_UP_BYTES_MIN
 from journalfs.live.core import Core
-from journalfs.live.missing import taken_away
 from journalfs.records.files.loader import JournalLoader, PollResult
 from journalfs.records.files.upkept import JournalReader
 from journalfs.store.store import JournalStore
@@ -171,24 +169,6 @@ class SelfReadingStore(JournalStore, JournalReader):
             if written - self._behind_since_bytes >= CATCH_UP_BYTES_MIN:
                 self._take_over_now()
 
-    def _lost_since(self, loader: JournalLoader) -> list[Damage]:
-        """Nobody else takes away or cuts files of a journal that this process owns. Nothing more is written
-        then: what the others say of the messages in one would be lost as they are set free.
-        """
-        writer = self.journals.messages
-        gone: list[str] = []
-        for file in [file for file in writer.data if not file.going]:
-            try:
-                is_cut = door.status(loader.directory / file.name).st_size < file.end
-            except FileNotFoundError:
-                gone.append(file.name)
-            else:
-                if is_cut:
-                    writer.committer.give_up(file.name, OSError(errno.EIO, CUT_SHORT))
-        for name in gone:
-            writer.committer.give_up(name, FileNotFoundError(errno.ENOENT, TAKEN_AWAY))
-        return list(dict.fromkeys([*taken_away(loader, gone), *super()._lost_since(loader)]))
-
     def holds(self, name: str) -> bool:
         return self.core.is_rendered(name)
 
@@ -222,6 +202,10 @@ class SelfReadingStore(JournalStore, JournalReader):
 
     def _replace_loader(self, loader: JournalLoader) -> None:
         super()._replace_loader(loader)
+        writer = self.journals.messages
+        for name in [file.name for file in writer.data if not file.going]:
+            if not door.exists(loader.directory / name):
+                writer.committer.give_up(name, FileNotFoundError(errno.ENOENT, TAKEN_AWAY))
         # What it says of pages comes into view with the rest: a message that was moved is in one queue.
         self._follow_pages()
 

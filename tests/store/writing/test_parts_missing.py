@@ -76,26 +76,6 @@ def test_a_store_without_its_journal_or_pages_is_not_written(
     assert messages_of(data) == live
 
 
-@pytest.mark.rule("S-49")
-def test_a_store_of_which_only_the_index_knows_messages_is_not_written(little_store: LittleStore) -> None:
-    """Its bindings were lost before, and bind nothing now."""
-    root = little_store.root
-    little_store.journal.send(1000, QUEUE_A, "one")
-    little_store.bindings.path.unlink()
-    open_for_writing(root).close()
-    away = shutil.move(root / "journal", root.with_name("away"))
-    with pytest.raises(PartMissing, match=r"journal: no file .* it held 1 messages when .*index was written"):
-        open_for_writing(root)
-    assert not (root / "journal").exists()
-    shutil.move(away, root / "journal")
-    store = open_store(root)
-    assert store.status()["messages"] == 1
-    store.close()
-    shutil.move(root / "journal", away)
-    (root / "journalfs/index").unlink()
-    open_for_writing(root).close()
-
-
 @pytest.mark.rule("S-49", "S-109")
 @pytest.mark.parametrize("name", ["large-and-paged", "transactions"])
 async def test_where_a_journal_file_is_gone_no_page_and_no_body_goes(
