@@ -83,10 +83,16 @@ class LazyGroup(click.Group):
         A wrong call ends with 1: click's own 2 means a refusal of the operating system here.
         """
         click.UsageError.exit_code = EXIT_WRONG_CALL
+        if any("@" in one or "assword=" in one for one in sys.argv):
+            from journalfs.process_list import hide_passwords  # noqa: PLC0415 - seldom
+
+            hide_passwords()
         try:
             return super().main(*arguments, **keywords)
         except JournalfsError as error:
-            print(f"journalfs: {printable(str(error))}", file=sys.stderr)
+            from journalfs.config.database import without_passwords  # noqa: PLC0415 - for who fails
+
+            print(f"journalfs: {printable(without_passwords(str(error)))}", file=sys.stderr)
             sys.exit(getattr(error, "code", error.exit_code))
         except OSError as error:
             if error.errno != errno.EPIPE:

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from journalfs import door
 from journalfs.config.sizes import parse_size_bytes
-from journalfs.errors import ConfigError, UnknownVersion
+from journalfs.errors import ConfigError, MaskedValueError, UnknownVersion, WrongCall
 
 DRIVERS: Final = {
     "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "mysql": "mysql+pymysql",
@@ -36,13 +36,33 @@ def _named() -> re.Pattern[str]:
 _SERVER: Final = re.compile(r"/+([\w.-]+:\d+/.*)$", re.DOTALL)
 """Behind `jdbc:derby:`; else it is a folder."""
 
-_HOSTS: Final = re.compile(r"(?:^|@)([^@/]+,[^@/]*)(?=/|$)")
-"""Of PostgreSQL, of which the first that answers is meant."""
+_HOST: Final = r"(?:\[[0-9a-f:.%]+\]|[^@:/?,\[\]]+)?(?::\d+)?"
+_PLACE: Final = re.compile(
+    rf"(?:(?P<login>.*?)@)??(?P<hosts>{_HOST}(?:,{_HOST})*)(?:/(?P<database>[^/?@]*))?"
+    r"(?:\?(?P<parameters>\w[\w.-]*=.*)?)?",
+    re.DOTALL | re.IGNORECASE,
+)
+"""What is behind the slashes. A password that nobody encoded may have any of `@:/?` in it."""
 
+_PASSWORDS: Final = re.compile(
+    r"(:/{1,2}|:thin:)([^:/@?\s]*)(?::|(?<=[^:/])/)[^?@\s]*@|([?&;]\w*password=)[^&;\s]*", re.IGNORECASE
+)
+_TYPED_PASSWORDS: Final = re.compile(
+    r":/{1,2}[^:/@?\0]*:([^\0]*)@|:thin:[^/@\0]*/([^\0]*)@|[?&;]\w*password=([^&;\0]*)", re.IGNORECASE
+)
+"""Among the arguments of a process, as they were typed."""
 _TWO_SLASHES: Final = r"\1//"
+_SERVERS: Final = frozenset({"postgresql", "postgres", "mysql", "mariadb"})
+_ONE_SERVER: Final = "give one server of MySQL or MariaDB as mysql://user@host:3306/database"
+_TLS_MODES: Final = {
+    "disabled": "disable", "preferred": "prefer", "required": "require", "trust": "require",
+    "verify-identity": "verify-full",
+}  # fmt: skip
 _LOGIN_WORDS: Final = frozenset({"user", "username", "password"})
 _SCHEMA_WORDS: Final = frozenset({"currentSchema", "options"})
-_KEPT_WORDS: Final = frozenset({"host", "unix_socket", "charset", "sslmode", "sslrootcert", "service_name"})
+_KEPT_WORDS: Final = frozenset(
+    {"host", "unix_socket", "charset", "sslmode", "sslrootcert", "sslcert", "sslkey", "service_name"}
+)
 """Parameters of a URL that drivers of Python know too; others are of Java drivers. What names PostgreSQL
 without `jdbc:` has those of the Python driver.
 """
@@ -102,12 +122,9 @@ class DatabaseSettings:
     @property
     def shown(self) -> str:
         """What people may see: without a password."""
-        if self.dialect == DERBY:
-            return re.sub(r"(;\w*[pP]assword=)[^;]*", r"\1***", str(self.jdbc_url))
         if self.dialect == "sqlite":
             return self.url
-        # A password that somebody did not encode may have anything in it.
-        return re.sub(r"//([^:/@?]*)[:/][^?]*@", r"//\1@", self.url)
+        return without_passwords(str(self.jdbc_url) if self.dialect == DERBY else self.url)
 
 
 class DatabaseStore(UnknownVersion):
@@ -135,6 +152,7 @@ _TEXTS: Final = {
     "page-store-table-name": "page_store_table",
     "node-manager-store-table-name": "node_manager_table",
 }
+_URL: Final = "jdbc-connection-url"
 _CLASS: Final = "jdbc-driver-class-name"
 _NUMBERS: Final = {
     "jdbc-network-timeout": "network_timeout_ms",
@@ -185,35 +203,122 @@ def _derby(rest: str, base: Path | None) -> str:
 
 
 def kept_text(text: str) -> str:
-    """A URL so that it means the same once it went through a path: files are named from the root."""
-    found = re.match(r"(sqlite:)///(?!/)(.*)$|(jdbc:derby:)([^/;].*)$", text, re.DOTALL | re.IGNORECASE)
-    if found is None:
+    """A URL so that it means the same once it went through a path, which folds slashes: files are named from
+    the root, and a login is encoded.
+    """
+    found = re.match(
+        r"(sqlite:)//(?:/(?!/)|(?!/))(.*)$|(jdbc:derby:)([^/;].*)$", text, re.DOTALL | re.IGNORECASE
+    )
+    if found is not None:
+        scheme, place = (found[1], found[2]) if found[1] else (found[3], found[4].removeprefix("directory:"))
+        return f"{scheme}{os.path.abspath(place)}"
+    named = _named().match(text)
+    if named is None or not _of_place(named[1]) or os.path.lexists(text):
         return text
-    scheme, place = (found[1], found[2]) if found[1] else (found[3], found[4].removeprefix("directory:"))
-    return f"{scheme}{os.path.abspath(place)}"
+    place = _placed(named[2])
+    database = "" if place.database is None else f"/{place.database}"
+    parameters = f"?{place.parameters}" if place.parameters else ""
+    login = "@" if place.login is None and not place.hosts else _login_text(place.login)
+    return f"{named[1]}://{login}{place.hosts}{database}" + parameters.replace("//", "/%2F")
+
+
+def without_passwords(text: str) -> str:
+    """What may be shown of a text that has URLs."""
+    return _PASSWORDS.sub(lambda one: f"{one[1]}{one[2]}@" if one[3] is None else f"{one[3]}***", text)
+
+
+def password_spans(arguments: str) -> list[tuple[int, int]]:
+    """Where passwords are in texts with NUL between."""
+    return [found.span(found.lastindex or 0) for found in _TYPED_PASSWORDS.finditer(arguments)]
+
+
+def other_scheme(path: Path | str) -> str | None:
+    """What a path begins with that was meant for a URL of something that is not known here."""
+    found = re.match(r"(jdbc:\w+|[a-z][\w+.-]+):/", os.path.relpath(path), re.IGNORECASE)
+    return None if found is None or os.path.lexists(path) else found[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    login: str | None
+    hosts: str
+    """With ports, and commas between."""
+    database: str | None
+    parameters: str
+
+
+def _of_place(scheme: str) -> bool:
+    """Whether a URL has what `_placed` finds."""
+    return scheme.lower().removeprefix("jdbc:").partition("+")[0] in _SERVERS
+
+
+def _placed(rest: str) -> _Placed:
+    """What is behind the colon of a scheme."""
+    if not rest.startswith("/") and "@" not in rest:  # a database of this machine, as Java has it
+        rest = f"//localhost/{rest}"
+    text = re.sub("^//?", "", rest)
+    found = _PLACE.fullmatch(text)
+    if found is None:  # whoever connects says what is wrong
+        login, _, hosts = text.rpartition("@")
+        return _Placed(login or None, hosts.partition("?")[0], None, "")
+    return _Placed(found["login"], found["hosts"], found["database"], found["parameters"] or "")
+
+
+def _login_text(login: str | None) -> str:
+    if login is None:
+        return ""
+    user, colon, password = login.partition(":")
+    return f"{quote(unquote(user), safe='')}{colon}{quote(unquote(password), safe='')}@"
 
 
 def _translated(scheme: str, rest: str) -> str:
-    """A URL of JDBC, or one of SQLAlchemy, as SQLAlchemy's."""
+    """A URL of JDBC, or one of SQLAlchemy, as SQLAlchemy's. Raises `WrongCall`."""
     words = scheme.removeprefix("jdbc:").partition("+")
     dialect = f"{words[0]}+{words[2]}" if words[2] else DRIVERS[words[0].removesuffix(":thin")]
     if words[0].startswith("oracle"):
         return f"{dialect}://{rest.lstrip('@').lstrip('/')}"
-    if ";" in rest and not dialect.startswith(("postgresql", "mysql")):  # where a password may have it
-        return _semicolons(dialect, rest.lstrip("/"))
-    place, _, parameters = rest.lstrip("/").partition("?")
-    pairs = parse_qsl(parameters, keep_blank_values=True)
-    given = dict(pairs)
-    hosts = _HOSTS.search(place) if dialect.startswith("postgresql") else None
-    if hosts is not None:
-        place = place[: hosts.start(1)] + place[hosts.end(1) :]
-        pairs += [("host", one) for one in hosts[1].split(",")]
     of_postgresql = dialect.startswith("postgresql")
+    if not _of_place(scheme):
+        text = rest.lstrip("/")
+        return _semicolons(dialect, text) if ";" in text else f"{dialect}://{text}"
+    if re.match(r"\w+:(?!\d)|/*address=", rest):
+        raise WrongCall(f"{scheme}: {_ONE_SERVER}")
+    place = _placed(rest)
+    pairs = parse_qsl(place.parameters, keep_blank_values=True)
+    given = dict(pairs)
     known = given if of_postgresql and not scheme.startswith("jdbc:") else _KEPT_WORDS
     kept = [one for one in pairs if one[0] in (*known, "host") and one[0] not in _LOGIN_WORDS | _SCHEMA_WORDS]
+    hosts = place.hosts
+    if "," in hosts or hosts.lower().startswith("%2f"):
+        if not of_postgresql:
+            raise WrongCall(f"{scheme}: {_ONE_SERVER}")
+        kept, hosts = [*kept, *_host_words(hosts)], ""
+    kept += [one for one in _tls_words(given, of_postgresql) if one[0] not in dict(kept)]
     if of_postgresql and (options := _options(given)):
         kept.append(("options", options))
-    return f"{dialect}://{_login(given)}{place}" + (f"?{urlencode(kept)}" if kept else "")
+    login = _login(given) or _login_text(place.login)
+    database = "" if place.database is None else f"/{place.database}"
+    return f"{dialect}://{login}{hosts}{database}" + (f"?{urlencode(kept)}" if kept else "")
+
+
+def _host_words(hosts: str) -> list[tuple[str, str]]:
+    """Several servers, or the folder of a socket, as PostgreSQL's library takes them."""
+    found = [re.fullmatch(r"\[?(.*?)\]?(?::(\d+))?", one) for one in hosts.split(",")]
+    pairs = [("host", ",".join(unquote(one[1]) for one in found if one))]
+    ports = [one[2] or "" for one in found if one]
+    return [*pairs, ("port", ",".join(ports))] if any(ports) else pairs
+
+
+def _tls_words(given: Mapping[str, str], of_postgresql: bool) -> list[tuple[str, str]]:
+    """What a driver of Java is told of encryption, which is never left out: `sslmode` of PostgreSQL."""
+    said = {name.lower(): text.lower().replace("_", "-") for name, text in given.items()}
+    on = any(said.get(name, "false") not in ("false", "0") for name in ("ssl", "usessl", "requiressl"))
+    mode = said.get("sslmode", "")
+    if not mode and on:
+        trusts = "nonvalidating" in said.get("sslfactory", "") or said.get("trustservercertificate") == "true"
+        verifies = of_postgresql or said.get("verifyservercertificate") == "true"
+        mode = "verify-full" if verifies and not trusts else "require"
+    return [("sslmode", _TLS_MODES.get(mode, mode))] if mode else []
 
 
 def _options(given: Mapping[str, str]) -> str:
@@ -250,22 +355,26 @@ def database_settings(
     `data-source-properties`; `unmasked` decodes masked values. Raises `ConfigError`.
     """
     properties = {
-        name: unmasked(text) if text.startswith("ENC(") else text for name, text in properties.items()
+        name: _unmasked(place, name, text, unmasked) if text.startswith("ENC(") else text
+        for name, text in properties.items()
     }
     # A broker takes what its pool is told before what else is said.
     elements = {name: one for name, one in elements.items() if _OF_POOL.get(name) not in properties}
-    said = elements.get("jdbc-connection-url", place)
+    said = elements.get(_URL, place)
     text = properties.get("url") or properties.get("jdbcUrl") or (said.text if said is not place else "")
-    url = text if text.lower().startswith("jdbc:") else unmasked(text)
+    url = text if text.lower().startswith("jdbc:") else _unmasked(said, _URL, text, unmasked)
     schema = properties.get("defaultSchema") or properties.get("schema")
     if schema and ":postgresql:" in url:
         url += f"{'&' if '?' in url else '?'}currentSchema={quote(schema)}"
     folder = said.file.parent
-    settings = database_named(url, folder.parent if folder.name == "etc" else folder)
+    try:
+        settings = database_named(url, folder.parent if folder.name == "etc" else folder)
+    except WrongCall as error:
+        raise _wrong(said, _URL, str(error)) from None
     if settings is None:
-        shown = url.partition("?")[0] or "nothing"
+        shown = without_passwords(url.partition("?")[0]) or "nothing"
         reason = f"{shown} names no database that can be reached from here; see docs/use/database.md"
-        raise _wrong(said, "jdbc-connection-url", reason)
+        raise _wrong(said, _URL, reason)
     return overruled(replace(settings, pool=dict(properties)), elements, unmasked)
 
 
@@ -316,7 +425,15 @@ def _refuse_contradictions(settings: DatabaseSettings, elements: Mapping[str, _E
 
 
 def _text(elements: Mapping[str, _Element], name: str, unmasked: Callable[[str], str]) -> str | None:
-    return unmasked(elements[name].text) if name in elements and elements[name].text else None
+    said = elements.get(name)
+    return None if said is None or not said.text else _unmasked(said, name, said.text, unmasked)
+
+
+def _unmasked(said: _Element, name: str, text: str, unmasked: Callable[[str], str]) -> str:
+    try:
+        return unmasked(text)
+    except MaskedValueError as error:
+        raise _wrong(said, name, str(error)) from error
 
 
 def _number(element: _Element, parse: Callable[[str], int] = int, what: str = "number") -> int:

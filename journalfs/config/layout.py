@@ -26,7 +26,7 @@ from journalfs.config.address_settings import Value
 from journalfs.config.broker_config import BrokerConfig
 from journalfs.config.broker_xml import read_broker_xml
 from journalfs.config.core_settings import RETENTION_DIRECTORY, value_in_force
-from journalfs.config.database import DatabaseStore, database_named
+from journalfs.config.database import DatabaseStore, database_named, other_scheme
 from journalfs.config.files import CONFIG_VARIABLE, CONFIGURED_BY, TOML_NAME, read_beginning
 from journalfs.config.instance import Instance, find_instance, standard_properties
 from journalfs.config.older import refuse_other_journals, refuse_other_layouts
@@ -156,6 +156,9 @@ def refuse_database(path: Path | str, environment: Mapping[str, str] | None = No
     """
     database = database_named(path)
     if database is None:
+        if (other := other_scheme(path)) is not None:
+            known = "postgresql://, mysql://, mariadb://, sqlite:///, or jdbc: with a driver"
+            raise NotAStore(f"{other}:", "no directory, and no kind of database that is known", give=known)
         return
     chosen = _chosen(environment)
     found = None if chosen is None else _configuration_of(chosen, environment)

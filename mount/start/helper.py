@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from journalfs import errors
+from journalfs.config.database import database_named, kept_text, without_passwords
+from journalfs.process_list import hide_passwords
 from journalfs.showing import printable
 from journalfs_mount.options import MountOptions, parse_options
 from journalfs_mount.start.launch import Start, exit_code, start
@@ -34,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         code = _mount(helper_parser().parse_args(arguments))
     except errors.JournalfsError as error:
-        print(f"mount.journalfs: {printable(str(error))}", file=sys.stderr)
+        print(f"mount.journalfs: {printable(without_passwords(str(error)))}", file=sys.stderr)
         # Codes of our own mean other things to mount(8): 4 would be "internal error", 8 "interrupted".
         code = exit_code(error)
         code = code if code in _MOUNT_CODES else errors.EXIT_MOUNT_FAILED
@@ -46,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def helper_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="mount.journalfs", description="Mount a message store; called by mount(8).")
-    parser.add_argument("store", type=Path)
+    parser.add_argument("store")
     parser.add_argument("mountpoint", type=Path)
     parser.add_argument("-o", dest="options", action="append", default=[], metavar="OPTION[,...]")
     parser.add_argument("-r", dest="read_only", action="store_true", help="the same as -o ro")
@@ -62,9 +64,11 @@ def helper_parser() -> argparse.ArgumentParser:
 def _mount(called: argparse.Namespace) -> int:
     words = [*called.options, *(["ro"] if called.read_only else []), *(["rw"] if called.read_write else [])]
     options = MountOptions(**parse_options(words, ignore_unknown=called.sloppy))
-    store = Path(os.path.realpath(called.store))
+    hide_passwords()
+    database = database_named(kept_text(called.store))
+    store = Path(kept_text(called.store) if database else os.path.realpath(called.store))
     request = Start(
-        store=store,
+        store=Path(database.shown) if database else store,
         mountpoint=called.mountpoint,
         options=options,
         open_store=partial(open_for_mount, store, options),
@@ -73,5 +77,5 @@ def _mount(called: argparse.Namespace) -> int:
         return errors.EXIT_OK
     code = start(request)
     if called.verbose:
-        print(f"{store} is mounted on {called.mountpoint}")
+        print(f"{request.store} is mounted on {called.mountpoint}")
     return code

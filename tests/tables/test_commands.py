@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import re
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cli.running import journalfs, objects
-from tests.mounting import mounted_for_writing
+from tests.mounting import JOURNALFS, mounted_for_writing
 from tests.tables.instances import instance_at
+from tests.tables.servers import Server
 from tests.writing.conftest import shell
 
 
@@ -68,9 +73,76 @@ def test_a_password_is_shown_nowhere(tmp_path: Path) -> None:
     assert "secret" not in done.stderr + done.stdout
 
 
+@pytest.mark.rule("S-337")
+@pytest.mark.mount
+def test_nobody_sees_a_password(empty_database: Callable[[str], str], tmp_path: Path) -> None:
+    url = empty_database("postgresql").replace("artemis@", "artemis:se/cr@et@")
+    assert journalfs("create", url).returncode == 0
+    helper = JOURNALFS.with_name("mount.journalfs")
+    place = tmp_path / "mnt"
+    place.mkdir()
+    calls: tuple[list[str | Path], ...] = ([JOURNALFS, "mount", url, place], [helper, url, place])
+    for call in calls:
+        assert subprocess.run(call, check=False, capture_output=True).returncode == 0
+        try:
+            seen = [
+                Path(file).read_bytes() for file in glob.glob("/proc/[0-9]*/cmdline") if os.path.exists(file)
+            ]
+            seen.append(Path("/proc/self/mountinfo").read_bytes())
+            control = place / ".journalfs"
+            seen += [(control / name).read_bytes() for name in ("status.json", "events.jsonl", "metrics")]
+            assert not [one for one in seen if re.search(b"cr(@|%40)et", one)]
+        finally:
+            assert journalfs("umount", place).returncode == 0
+    for words in (["why", url], ["take", url], ["put", url], ["ls", url.replace("postgresql", "pgsql")]):
+        said = journalfs(*words)
+        assert said.returncode != 0
+        assert "et@" not in said.stderr.replace("%40", "@")
+
+
+@pytest.mark.parametrize("name", ["message-table-name", "bindings-table-name"])
+def test_a_table_with_a_wrong_name_is_not_made(name: str, tmp_path: Path) -> None:
+    url, text = f"sqlite:///{tmp_path}/orders.db", tmp_path / "one.txt"
+    text.write_text("one\n")
+    assert journalfs("create", url).returncode == 0
+    assert journalfs("put", url, "DLQ::DLQ", text).returncode == 0
+    config = instance_at(tmp_path / "instance", url) / "broker.xml"
+    config.write_text(config.read_text().replace("</database", f"<{name}>OTHER</{name}></database"))
+    calls: tuple[list[str | Path], ...] = (["ls", config], ["put", config, "DLQ::DLQ", text])
+    for command in calls:
+        done = journalfs(*command)
+        assert done.returncode == 3
+        assert "no table other in this database" in done.stderr
+    assert [line["body"] for line in objects("cat", url)] == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("mysql://root@127.0.0.1:1/", "it names no database"),
+        ("mysql://root@127.0.0.1:1/mysql?charset=none", "a parameter of the URL cannot be used"),
+        ("mysql://root@127.0.0.1:1/mysql?sslmode=none", "sslmode: there is no 'none'"),
+        ("jdbc:mysql://a,h/mysql", "give one server"),
+    ],
+)
+def test_what_mysql_s_driver_cannot_use_is_told(url: str, reason: str) -> None:
+    done = journalfs("ls", url)
+    assert (done.stdout, len(done.stderr.splitlines())) == ("", 1)
+    assert reason in done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.rule("S-338")
+def test_encryption_that_was_asked_for_is_never_left_out(maria: Server) -> None:
+    done = journalfs("ls", f"jdbc:mysql://127.0.0.1:{maria.port}/mysql?user=root&sslMode=REQUIRED")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "SSL is required but the server doesn't support it" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("url", "reason", "exit_code"),
     [
+        ("pgsql://me@h/none", "pgsql:: no directory, and no kind of database that is known", 3),
         ("postgresql://me@127.0.0.1:port/none", "its port is no number", 2),
         ("sqlite:///", "unable to open database file", 2),
         ("sqlite:///none.db", "there is no such file", 3),

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import inspect
 
 from journalfs.config.broker_xml import read_broker_xml
-from journalfs.config.database import DatabaseSettings, database_named
+from journalfs.config.database import DatabaseSettings, database_named, kept_text
 from journalfs.errors import ConfigError
 from journalfs.records.tables.database import Database
 from journalfs.records.tables.schema import tables_of
@@ -38,16 +38,29 @@ def said(folder: Path, inside: str) -> DatabaseSettings:
         ("/somewhere/postgresql:/a@h/db", "postgresql+psycopg://a@h/db"),
         ("mariadb://h/db", "mysql+pymysql://h/db"),
         ("postgresql://a@/db?port=5&password=b", "postgresql+psycopg://a@/db?port=5"),
-        ("postgresql://a:b@c/d@h/db", "postgresql+psycopg://a:b@c/d@h/db"),
-        ("jdbc:postgresql://h:1/db?user=u&password=p%40&ssl=true", "postgresql+psycopg://u:p%40@h:1/db"),
+        ("postgresql://a:b@c/d@h/db", "postgresql+psycopg://a:b%40c%2Fd@h/db"),
+        ("postgresql://a:b@:/%?#&c@h:1/db?x=1", "postgresql+psycopg://a:b%40%3A%2F%25%3F%23%26c@h:1/db?x=1"),
+        ("jdbc:postgresql://h/db?user=u&password=p@q", "postgresql+psycopg://u:p%40q@h/db"),
+        ("jdbc:postgresql:db", "postgresql+psycopg://localhost/db"),
+        ("postgresql:///db?host=/s&user=a", "postgresql+psycopg://a@/db?host=%2Fs"),
+        ("postgresql://a@%2Fs:5/db", "postgresql+psycopg://a@/db?host=%2Fs&port=5"),
+        ("postgresql://a@[::1]:1,h/db", "postgresql+psycopg://a@/db?host=%3A%3A1%2Ch&port=1%2C"),
+        ("jdbc:mysql://h/db?user=u&sslMode=VERIFY_IDENTITY", "mysql+pymysql://u@h/db?sslmode=verify-full"),
+        ("jdbc:mysql://h/db?useSSL=false", "mysql+pymysql://h/db"),
+        ("jdbc:mysql://h/db?useSSL=true", "mysql+pymysql://h/db?sslmode=require"),
+        ("mysql:///db?unix_socket=/s&user=a", "mysql+pymysql://a@/db?unix_socket=%2Fs"),
+        (
+            "jdbc:postgresql://h:1/db?user=u&password=p%40&ssl=true",
+            "postgresql+psycopg://u:p%40@h:1/db?sslmode=verify-full",
+        ),
         ("jdbc:postgresql://h/db?user=u&password=p;w", "postgresql+psycopg://u:p%3Bw@h/db"),
         ("jdbc:mysql://h/db?user=u", "mysql+pymysql://u@h/db"),
         ("jdbc:sqlserver://h:1433;databaseName=x;user=u;password=p", "mssql+pyodbc://u:p@h:1433/x"),
         ("jdbc:oracle:thin:@//h:1521/service", "oracle+oracledb://h:1521/service"),
         ("jdbc:db2://h:50000/db:user=u;password=p;", "ibm_db_sa://u:p@h:50000/db"),
-        ("postgresql://a:1,b:2/db", "postgresql+psycopg:///db?host=a%3A1&host=b%3A2"),
-        ("postgresql://u:b@a,b:2/db?x=1", "postgresql+psycopg://u:b@/db?x=1&host=a&host=b%3A2"),
-        ("jdbc:postgresql://a,b/db?user=u", "postgresql+psycopg://u@/db?host=a&host=b"),
+        ("postgresql://a:1,b:2/db", "postgresql+psycopg:///db?host=a%2Cb&port=1%2C2"),
+        ("postgresql://u:b@a,b:2/db?x=1", "postgresql+psycopg://u:b@/db?x=1&host=a%2Cb&port=%2C2"),
+        ("jdbc:postgresql://a,b/db?user=u", "postgresql+psycopg://u@/db?host=a%2Cb"),
         ("postgresql://u@/db?host=a&host=b", "postgresql+psycopg://u@/db?host=a&host=b"),
         ("PostgreSQL://a@h/db", "postgresql+psycopg://a@h/db"),
         ("JDBC:MySQL://h/db?user=u", "mysql+pymysql://u@h/db"),
@@ -61,8 +74,12 @@ def test_databases_are_named_by_urls(given: str, url: str) -> None:
     found = database_named(given)
     assert found is not None
     assert found.url == url
-    assert not any(part in found.shown for part in (":b@", "c/d"))
+    assert not any(part in found.shown for part in (":b", "c/d", "%40c"))
     assert ":p" not in found.shown.partition("//")[2].partition("@")[0]
+    # What is given becomes a path, whose slashes fold.
+    folded = database_named(Path(kept_text(given))) if given[0] != "/" else found
+    assert folded is not None
+    assert folded.url == url
 
 
 @pytest.mark.rule("S-305")
@@ -104,11 +121,11 @@ MYSQL_URL = "jdbc:mysql://localhost:3306/artemis"
 @pytest.mark.parametrize(
     ("inside", "name", "value"),
     [
-        (jdbc(jdbc_connection_url=ANY_URL), "url", "postgresql+psycopg://u:p%26q@h/db"),
+        (jdbc(jdbc_connection_url=ANY_URL), "url", "postgresql+psycopg://u:p%26q@h/db?sslmode=verify-full"),
         (
             jdbc(jdbc_connection_url="jdbc:PostgreSQL://a,b:2/db"),
             "url",
-            "postgresql+psycopg:///db?host=a&host=b%3A2",
+            "postgresql+psycopg:///db?host=a%2Cb&port=%2C2",
         ),
         (jdbc(jdbc_driver_class_name="org.postgresql.Driver"), "driver_class", "org.postgresql.Driver"),
         (jdbc(bindings_table_name="BINDINGS_TABLE"), "bindings_table", "BINDINGS_TABLE"),
@@ -282,6 +299,9 @@ def test_tables_are_in_the_schema_that_is_named(postgres: Server, tmp_path: Path
             "<jdbc-page-max-size-bytes>much</jdbc-page-max-size-bytes>",
             "'much' is no size",
         ),
+        (jdbc(jdbc_password="ENC(none)"), "jdbc-password: a masked value must be"),
+        (jdbc(jdbc_connection_url="jdbc:h2:x;PASSWORD=secret"), r"jdbc:h2:x;PASSWORD=\*\*\* names no"),
+        (jdbc(jdbc_connection_url="jdbc:mysql:loadbalance://a,b/c"), "give one server of MySQL or MariaDB"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, inside: str, reason: str) -> None:

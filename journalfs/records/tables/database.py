@@ -6,6 +6,7 @@ import errno
 import logging
 import math
 import re
+import ssl
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,8 +30,10 @@ from journalfs.store_owner import refuse_of_others
 try:
     import sqlalchemy
     from sqlalchemy import (
+        URL,
         BigInteger,
         Connection,
+        Dialect,
         Engine,
         Table,
         cast,
@@ -161,6 +164,23 @@ class Database:
         for table in self.tables.journals:
             if not self.engine.dialect.has_table(connection, table.name):
                 raise NotAStore(self.settings.shown, f"no table {table.name} in this database")
+
+    def refuse_half(self, connection: Connection) -> None:
+        """Raise `NotAStore` where one journal's table has rows and the other is not there: what is made in
+        its place would be empty, and nobody would find what is written to it.
+        """
+        settings = self.settings
+        messages, bindings = self.tables.messages, self.tables.bindings
+        for table, name, other in (
+            (messages, "message-table-name", bindings),
+            (bindings, "bindings-table-name", messages),
+        ):
+            there = self.engine.dialect.has_table
+            if there(connection, table.name) or not there(connection, other.name):
+                continue
+            if connection.execute(select(other.c.seq).limit(1)).first() is not None:
+                reason = f"no table {table.name} in this database, and {other.name} has rows"
+                raise NotAStore(settings.shown, reason, give=f"the right name as {name}")
 
     def has_files(self, connection: Connection) -> bool:
         """Whether the tables of files are there."""
@@ -441,28 +461,11 @@ def _engine(settings: DatabaseSettings, *, makes: bool) -> Engine:
         url = url.set(username=settings.user)
     if settings.password is not None:
         url = url.set(password=settings.password)
-    milliseconds = settings.network_timeout_ms
-    seconds = max(1, milliseconds // 1000)
-    arguments: dict[str, Any] = {}
-    # The server lets go of what a client began that it does not hear of any more: that has the lease.
-    if url.get_backend_name() in ("mysql", "mariadb"):
-        waits = f"SET SESSION wait_timeout = {seconds}, SESSION innodb_lock_wait_timeout = {seconds}"
-        arguments = {
-            "connect_timeout": seconds,
-            "read_timeout": seconds,
-            "write_timeout": seconds,
-            "init_command": waits,
-        }
-    elif url.get_backend_name() == "postgresql":
-        waits = f"-c idle_in_transaction_session_timeout={milliseconds} -c lock_timeout={milliseconds}"
-        options = " ".join((*url.normalized_query.get("options", ()), waits))
-        arguments = {"connect_timeout": seconds, "tcp_user_timeout": milliseconds, "options": options}
-    elif url.get_backend_name() == "sqlite":
-        arguments = {"timeout": seconds, "check_same_thread": False}
+    url, arguments = _bounded(settings, url)
     pool: dict[str, Any] = {}
     most = most_connections(settings)
     if most is not None and url.get_backend_name() != "sqlite":
-        pool |= {"pool_size": most, "max_overflow": 0, "pool_timeout": seconds}
+        pool |= {"pool_size": most, "max_overflow": 0, "pool_timeout": _seconds(settings)}
     if settings.dialect == DERBY:
         return _by_java(settings, makes=makes, **pool)
     try:
@@ -475,15 +478,76 @@ def _engine(settings: DatabaseSettings, *, makes: bool) -> Engine:
             package=url.drivername,
             install=f"pip install a driver of SQLAlchemy for {url.get_backend_name()}",
         ) from error
+    event.listen(engine, "do_connect", _connected)
     _tried_when_idle(engine)
     if engine.dialect.driver == "psycopg":
         from journalfs.records.tables.bounded import bound  # noqa: PLC0415 - an optional library
 
-        bound(engine, milliseconds / 1000)
+        bound(engine, settings.network_timeout_ms / 1000)
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", partial(_sqlite_connected, {}))
         event.listen(engine, "begin", _sqlite_begin)
     return engine
+
+
+def _seconds(settings: DatabaseSettings) -> int:
+    return max(1, settings.network_timeout_ms // 1000)
+
+
+def _bounded(settings: DatabaseSettings, url: URL) -> tuple[URL, dict[str, Any]]:
+    """What a driver is told besides, so that nothing waits for ever: the server, too, lets go of what a
+    client began that it does not hear of any more, which has the lease.
+    """
+    milliseconds, seconds = settings.network_timeout_ms, _seconds(settings)
+    if url.get_backend_name() in ("mysql", "mariadb"):
+        if not url.database:
+            reason = "it names no database; give mysql://user@host/DATABASE"
+            raise SystemFailure(f"{settings.shown}: {reason}", system_errno=errno.EINVAL)
+        waits = f"SET SESSION wait_timeout = {seconds}, SESSION innodb_lock_wait_timeout = {seconds}"
+        limits = dict.fromkeys(("connect_timeout", "read_timeout", "write_timeout"), seconds)
+        arguments = {**limits, "init_command": waits, **_tls(settings, url)}
+        return url.difference_update_query(["sslmode", "sslrootcert", "sslcert", "sslkey"]), arguments
+    if url.get_backend_name() == "postgresql":
+        waits = f"-c idle_in_transaction_session_timeout={milliseconds} -c lock_timeout={milliseconds}"
+        options = " ".join((*url.normalized_query.get("options", ()), waits))
+        return url, {"connect_timeout": seconds, "tcp_user_timeout": milliseconds, "options": options}
+    if url.get_backend_name() == "sqlite":
+        return url, {"timeout": seconds, "check_same_thread": False}
+    return url, {}
+
+
+def _tls(settings: DatabaseSettings, url: URL) -> dict[str, Any]:
+    """What PyMySQL is told of encryption: else it has none. `sslmode` is as PostgreSQL has it."""
+    mode = str(url.query.get("sslmode", "disable"))
+    if mode in ("disable", "allow", "prefer"):
+        return {}
+    if mode not in ("require", "verify-ca", "verify-full"):
+        raise SystemFailure(f"{settings.shown}: sslmode: there is no {mode!r}", system_errno=errno.EINVAL)
+    files = {name: str(url.query[name]) for name in ("sslrootcert", "sslcert", "sslkey") if name in url.query}
+    try:
+        context = ssl.create_default_context(cafile=files.get("sslrootcert"))
+        if "sslcert" in files:
+            context.load_cert_chain(files["sslcert"], files.get("sslkey"))
+    except OSError as error:  # also what is wrong in them
+        reason = f"{', '.join(files)}: {error}"
+        raise SystemFailure(f"{settings.shown}: {reason}", system_errno=errno.EINVAL) from error
+    context.check_hostname = mode == "verify-full"
+    context.verify_mode = ssl.CERT_NONE if mode == "require" else ssl.CERT_REQUIRED
+    return {"ssl": context}
+
+
+def _connected(dialect: Dialect, _: Any, places: Any, named: Any) -> Any:
+    """A connection. What a driver makes of values that it cannot use is an error of a database, too."""
+    driver: Any = dialect.loaded_dbapi
+    try:
+        return dialect.connect(*places, **named)
+    except (driver.Error, driver.Warning):
+        raise
+    except OSError as error:
+        raise driver.OperationalError(str(error)) from error
+    except (TypeError, ValueError, LookupError, AttributeError, AssertionError) as error:
+        said = str(error).removeprefix("Connection.__init__() ")
+        raise driver.ProgrammingError(f"a parameter of the URL cannot be used: {said}") from error
 
 
 def _by_java(settings: DatabaseSettings, *, makes: bool, **pool: Any) -> Engine:

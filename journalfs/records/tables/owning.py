@@ -52,6 +52,7 @@ class OwnedTables:
             self.lease.acquire()
             undo.callback(self.lease.release)
             with self.database.begin("make the tables") as connection:
+                self.database.refuse_half(connection)
                 self.is_new: Final = not self.database.is_filled(connection)
                 """Nothing was in it."""
                 self.database.tables.metadata.create_all(connection)
