@@ -149,6 +149,17 @@ def split_message(payload: bytes) -> CoreParts:
     return split_header(buffer, buffer.raw(body_bytes))
 
 
+def stored_bytes(payload: bytes, *, large: bool) -> int:
+    """How long a message is for brokers, of a large one without its body. Raises `DecodeError`."""
+    if large:
+        return len(payload)
+    reader = Reader(payload)
+    reader.i8()
+    reader.i64()
+    reader.nullable_simple_string()
+    return reader.i32()
+
+
 def split_header(reader: Reader, body: bytes = b"") -> CoreParts:
     """Take a header apart; the properties are all the rest."""
     message_id = reader.i64()

@@ -14,7 +14,8 @@ import msgspec
 from journalfs.engine.lines import LineBatch
 from journalfs.errors import DecodeError
 from journalfs.format.amqp_message import sent_bytes, split_standard
-from journalfs.selector.sizes import AMQP_BYTES
+from journalfs.format.core_message import stored_bytes
+from journalfs.selector.identifiers import SIZE_BYTES
 
 if TYPE_CHECKING:
     from journalfs.selector import Selector
@@ -73,11 +74,16 @@ def decoder_for(selector: Selector) -> Judged:
 def judged(batch: LineBatch, index: int) -> Mapping[str, object]:
     """All that any selector may read of a message. Raises FileTorn."""
     envelope = decode_envelope(batch.line(index))
-    if envelope.get("protocol") != "AMQP" or envelope.get("largeMessage"):
-        return envelope
     try:
-        _, message = split_standard(batch.payload(index))
-        return {**envelope, AMQP_BYTES: sent_bytes(message)}
+        return {**envelope, SIZE_BYTES: _size_bytes(envelope, batch, index)}
     except DecodeError:
         # A damaged one: its line says so.
         return envelope
+
+
+def _size_bytes(envelope: Mapping[str, object], batch: LineBatch, index: int) -> int:
+    """How long the broker's encoding is, without a body that has a file of its own. Raises DecodeError."""
+    payload, large = batch.payload(index), bool(envelope.get("largeMessage"))
+    if envelope.get("protocol") == "AMQP":
+        return 0 if large else sent_bytes(split_standard(payload)[1])
+    return stored_bytes(payload, large=large)

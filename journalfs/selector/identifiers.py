@@ -13,12 +13,16 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from journalfs.selector.sizes import encoded_size_bytes
 from journalfs.selector.values import Long, Opaque, Value, from_json, wrap
 
 Envelope: TypeAlias = Mapping[str, Any]
 """A decoded envelope line (docs/reference/envelope.md)."""
 Getter: TypeAlias = Callable[[Envelope], Value]
+
+SIZE_BYTES = "storedBytes"
+"""The key by which an envelope that is to be judged says how many bytes the broker's encoding of the message
+has: whoever has the record knows. No line has it.
+"""
 
 JMS_TO_BROKER = {
     "JMSDeliveryMode": "AMQDurable", "JMSPriority": "AMQPriority", "JMSTimestamp": "AMQTimestamp",
@@ -67,7 +71,7 @@ def compile_identifier(name: str, *, stored: bool) -> Getter:
         return _delivery_mode
     name = broker_name(name, stored=stored)
     if name == "AMQSize":
-        return encoded_size_bytes
+        return lambda envelope: envelope.get(SIZE_BYTES)
     if name in _HEADERS:
         return _HEADERS[name]
     fallback = _property_getter(name)

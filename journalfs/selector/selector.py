@@ -38,7 +38,7 @@ class Selector:
 
     @property
     def asks_size(self) -> bool:
-        """Whether it reads the size of the message, which of an AMQP one `AMQP_BYTES` says."""
+        """Whether it reads the size of the message, which no line says."""
         return "AMQSize" in self.identifiers
 
     @property

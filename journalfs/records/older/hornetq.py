@@ -24,6 +24,7 @@ from journalfs.engine.pages import PageScan, scan_page
 from journalfs.engine.scan import GapKind, Scan, scan_journal
 from journalfs.errors import DecodeError, SelectorError, UnknownVersion
 from journalfs.format.bindings import RoutingType
+from journalfs.format.core_message import stored_bytes
 from journalfs.format.journal_file import READABLE_VERSIONS
 from journalfs.format.page_folder import ADDRESS_FILE_NAME, decode_address_file, parse_page_name
 from journalfs.format.primitives import Reader
@@ -48,6 +49,7 @@ from journalfs.records.older.bindings import (
 from journalfs.records.older.derived import DerivedStore
 from journalfs.records.older.deriving import Source
 from journalfs.selector import Selector, compile_selector
+from journalfs.selector.identifiers import SIZE_BYTES
 
 # What counts when acknowledged messages are brought back: the first record of each message and reference.
 
@@ -114,6 +116,8 @@ def routes_of(page: PageScan, filters: Mapping[QueueId, str | None]) -> list[lis
         batch = LineBatch(made.lines, len(indexes), queue=None, keep=made)
         for index in range(len(indexes)):
             envelope = json.loads(batch.line(index))
+            large = bool(envelope.get("largeMessage"))
+            envelope[SIZE_BYTES] = stored_bytes(batch.payload(index), large=large)
             accepting = [queue for queue, selector in judges.items() if selector.accepts(envelope)]
             routes.append(sorted([*everyone, *accepting]))
     return routes
