@@ -298,6 +298,3 @@ class HistoryLoader(JournalLoader):
     def poll(self, *, settled: bool = False) -> PollResult:
         """It never changes."""
         return PollResult.UNCHANGED
-
-    def _doubtful(self) -> Iterator[Damage]:
-        yield from ()  # a piece of a history begins and ends anywhere

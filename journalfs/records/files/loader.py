@@ -47,7 +47,6 @@ from journalfs.records.files.directory import (
     reading_order,
     written_rid,
 )
-from journalfs.records.files.doubtful_headers import HiddenMessages
 from journalfs.records.files.files import FileSet, ReadFile
 from journalfs.records.files.heads import data_end, has_no_header
 
@@ -156,7 +155,6 @@ class JournalLoader:
     _matched: tuple[JournalDirectory, list[ReadFile]] | None = None
     """The last listing, and the files in it that may have grown."""
     _contradictions: Contradictions = field(default_factory=Contradictions)
-    _hidden: HiddenMessages = field(default_factory=HiddenMessages)
     _next_slot: int = 0
     _last_own: ReadFile | None = None
     """The file up to which `advance` read everything."""
@@ -281,16 +279,14 @@ class JournalLoader:
         """Everything in the journal that could not be read, by file and offset. `queue_names`: by id."""
         gaps = (damage for gaps in self._gaps.values() for damage in gaps)
         anomalies = anomaly_damage(self.state.anomalies(), self._name_of, queue_names)
-        doubtful = set(self._doubtful())
         return sorted(
             {
-                *self._still_missing(doubtful),
+                *self._still_missing(),
                 *self._problems,
                 *self._refused.values(),
                 *self._unreadable(),
                 *gaps,
                 *anomalies,
-                *doubtful,
             }
         )
 
@@ -305,14 +301,11 @@ class JournalLoader:
                 return one.file
         return None
 
-    def _still_missing(self, doubtful: set[Damage]) -> Iterator[Damage]:
+    def _still_missing(self) -> Iterator[Damage]:
         if not self.missing:
             return
         reads = {self._name(read): read for read in self.files.read_files()}
-        told = {(one.file, one.kind) for one in doubtful}
-        for one in self.missing:
-            if (one.file, one.kind) not in told and self._is_missing(one, reads.get(one.file)):
-                yield one
+        yield from (one for one in self.missing if self._is_missing(one, reads.get(one.file)))
 
     def _is_missing(self, one: Damage, read: ReadFile | None) -> bool:
         """Whether what was known before is still gone: nothing was read of the file as far as it went."""
@@ -320,12 +313,6 @@ class JournalLoader:
             path = self.relative_to / one.file
             return not door.exists(path) or (path.parent == self.directory and has_no_header(path))
         return read.position < one.offset + one.length_bytes
-
-    def _doubtful(self) -> Iterator[Damage]:
-        """What headers hide. Of a journal that is being written some files are between two lives."""
-        if self.following or self.limit is not None:
-            return
-        yield from self._hidden.damage(self.files.read_files(), self.files, self.state, self.relative_to)
 
     def _unreadable(self) -> Iterator[Damage]:
         for slot, places in self.files.unreadable.items():
