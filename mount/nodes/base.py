@@ -27,7 +27,6 @@ from journalfs_mount.nodes.inodes import ROOT, SLOT_MAX, NodeTable, node_key, pa
 from journalfs_mount.nodes.report import MountReport
 from journalfs_mount.nodes.staging import Pins, PlaceName, StagingArea
 from journalfs_mount.options import MountOptions
-from journalfs_mount.process.detached import Detachment
 from journalfs_mount.process.endings import Endings
 from journalfs_mount.process.interruptions import Interruptions
 from journalfs_mount.process.shares import Shares
@@ -567,7 +566,7 @@ class MountContext:
         self.shares: Shares = Shares(store.user_limits(), report.refused) if of is None else of.shares
         self.staged_room = StagedRoom(store.user_limits().get(SETTING, -1), self.shares, self.staging)
         self.interruptions = Interruptions(self.shares)
-        self.detachment, self.endings = Detachment(), Endings()
+        self.endings = Endings()
         self.written = WrittenNames()
         self.without_tail: dict[api.QueuePath, Hashable] = {}
         """Queues that this mount made, whose tail is not there, and the version of their content then."""

@@ -64,7 +64,7 @@ class WritersPatience:
         self.waiting = True
         try:
             context, writer = self._node.context, Writer(self.opener, self._node.inode)
-            await context.detachment.during(lambda: context.interruptions.wait(until, writer))
+            await context.interruptions.wait(until, writer)
         finally:
             self.waiting = False
 

@@ -27,7 +27,6 @@ from journalfs_mount.front import front
 from journalfs_mount.limits import DESCRIPTORS_MIN
 from journalfs_mount.options import MountOptions
 from journalfs_mount.start import mountpoint
-from journalfs_mount.start.waiting import SignalsNoted, answer_of
 
 if TYPE_CHECKING:
     from journalfs.api import Store
@@ -86,16 +85,19 @@ def _start_in_background(request: Start, place: Path) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     reader, writer = os.pipe()
-    with SignalsNoted() as signals:
-        child = os.fork()
-        if child == 0:
-            os.close(reader)
-            _background(request, place, writer, signals)
-        os.close(writer)
-        try:
-            answer = answer_of(child, reader, place, signals)
-        finally:
-            os.close(reader)
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        _background(request, place, writer)
+    os.close(writer)
+    try:
+        # Where this command is killed instead, the process finds nobody to tell that it is ready, and ends.
+        with open(reader, "rb") as pipe:
+            answer = pipe.read()
+    except KeyboardInterrupt:
+        os.kill(child, signal.SIGTERM)
+        os.waitpid(child, 0)
+        raise
     if answer == _READY:
         return EXIT_OK
     _, status = os.waitpid(child, 0)
@@ -105,7 +107,7 @@ def _start_in_background(request: Start, place: Path) -> int:
     raise MountFailed(f"{place}: the mount's process ended before it was ready ({_ending(status)})")
 
 
-def _background(request: Start, place: Path, writer: int, signals: SignalsNoted) -> NoReturn:
+def _background(request: Start, place: Path, writer: int) -> NoReturn:
     """The serving process. It never returns into the command that it was forked from."""
     code = EXIT_SYSTEM
     told = False
@@ -124,7 +126,6 @@ def _background(request: Start, place: Path, writer: int, signals: SignalsNoted)
 
     try:
         os.setsid()
-        signals.forget()
         _close_inherited(keep=writer)
         _log_in_background(debug=request.debug, log_file=request.log_file)
         _serve(request, place, ready)

@@ -27,9 +27,10 @@ from journalfs_mount.nodes.base import MountContext
 from journalfs_mount.nodes.report import MountReport
 from journalfs_mount.options import MountOptions
 from journalfs_mount.process.mount_table import mounted_at
-from journalfs_mount.start.waiting import ENDING_SIGNALS
 
 log = logging.getLogger("journalfs.mount")
+
+ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 GARBAGE_THRESHOLDS: Final = (700, 10, 2)
 """When all that is not known to stay is looked through: some 20,000 objects, in a few milliseconds."""
@@ -130,7 +131,6 @@ class _Mount:
                     nursery.start_soon(self._keep_up)
                     nursery.start_soon(self._store.measure)
                     nursery.start_soon(self._context.interruptions.run)
-                    nursery.start_soon(self._context.detachment.run)
                     nursery.start_soon(self.operations.notify)
                     nursery.start_soon(self._context.believed.run)
                     nursery.start_soon(self._context.endings.run)
@@ -170,8 +170,6 @@ class _Mount:
                 raise MountFailed(f"{self._mountpoint}: cannot mount: {reason}") from None
         mount = mounted_at(self._mountpoint)
         self._device = mount.device if mount is not None else None
-        if mount is not None:
-            self._context.detachment.device = mount.device
 
     def _choose_loop(self, opened: set[int]) -> None:
         if self._options.loop == "stock":

@@ -5,7 +5,6 @@ the mount's connection off.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import select
 import signal
@@ -20,11 +19,8 @@ import pytest
 from journalfs.store.locks import lock_holder
 from journalfs_mount.process.mount_table import mounted_at
 from tests.faults.places import TOLD, bodies, fill, make_store, named, write
-from tests.kinds import first_is_quick
-from tests.mount.conftest import until
 from tests.mounting import COMMAND_S_MAX, MountedStore, QueueOnDisk, journalfs, mounted, mounted_for_writing
 from tests.writing.conftest import errno_of
-from tests.writing.test_full_address import set_of
 
 
 @dataclass
@@ -150,37 +146,3 @@ def test_a_mount_that_is_detached_while_files_are_open(tmp_path: Path) -> None:
         assert bodies(used.queue)[-2:] == ["complete", "unfinished, and more"]
         assert bodies(used.queue)[-3] == TOLD[-1]
         assert TOLD[0] not in bodies(used.queue)
-
-
-@pytest.mark.rule("S-134", "S-102")
-@pytest.mark.parametrize(
-    "tool",
-    first_is_quick("echo new", "exec cat /proc/cpuinfo", "exec dd if=/dev/zero bs=1000 count=2"),
-)
-def test_nobody_waits_for_room_in_a_mount_that_is_detached(tmp_path: Path, tool: str) -> None:
-    """Also tools that write again and again where a signal breaks a write off."""
-    with in_use(tmp_path) as used:
-        folder = used.queue.path
-        address = folder.parent
-        later = os.open(folder / "later.txt", os.O_WRONLY | os.O_CREAT)
-        set_of(address, "address-full-policy", "BLOCK")
-        set_of(address, "max-size-messages", len(TOLD))
-        command = ["bash", "-c", f"{tool} > in.bin"]
-        with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as writer:
-            try:
-                until(
-                    lambda: json.loads((address / ".status").read_bytes())["blockedWriters"] == 1, "it waits"
-                )
-                assert "is in use" in journalfs("umount", used.mount.path).stderr
-                assert journalfs("umount", "--lazy", used.mount.path).returncode == 0
-                said = writer.communicate(timeout=COMMAND_S_MAX)[1]
-            finally:
-                writer.kill()
-        assert writer.returncode != 0
-        assert os.strerror(errno.ENOTCONN) in said
-        assert errno_of(os.write, later, b"later\n") == errno.ENOTCONN
-        os.close(later)
-        used.ends()
-        assert "the mount is detached, and nobody can make room" in used.log.read_text()
-    with mounted_for_writing(used.store, tmp_path / "mnt"):
-        assert bodies(used.queue) == TOLD
