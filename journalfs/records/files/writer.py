@@ -447,10 +447,8 @@ class JournalWriter:
         self.committer.take_back(file.file_id, reached)
         fields.records = 0
         if fields.error:
-            assert file.handle is not None
             error = int(fields.error)
-            lost = self.backend.lost(file.handle)
-            self.committer.give_up(file.name, lost or OSError(error, os.strerror(error)))
+            self.committer.give_up(file.name, OSError(error, os.strerror(error)))
         elif not tail.is_left:  # the log was asked for just that
             self._seal()
         return reached
