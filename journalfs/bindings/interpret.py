@@ -59,38 +59,20 @@ _READERS: Final[Mapping[int, _Reader]] = {
     BindingType.ID_COUNTER: ("counter", bindings.decode_id_counter, _all_together),
     BindingType.ADDRESS_SETTING: ("setting", address_settings.decode_address_setting, _match),
     BindingType.ADDRESS_SETTING_JSON: ("setting", address_settings.decode_address_setting_json, _match),
-    BindingType.SECURITY_SETTING: ("security", bindings.decode_security_setting, _all_together),
     BindingType.DIVERT: ("divert", bindings.decode_divert, _all_together),
-    BindingType.BRIDGE: ("bridge", bindings.decode_bridge, _all_together),
-    BindingType.CONNECTOR: ("connector", bindings.decode_connector, _all_together),
-    BindingType.USER: ("user", bindings.decode_user, _all_together),
-    BindingType.ROLE: ("role", bindings.decode_roles, _all_together),
-    BindingType.GROUP: ("group", bindings.decode_group, _all_together),
-    BindingType.KEY_VALUE_PAIR: ("pair", bindings.decode_key_value, _all_together),
 }
 """What a record of a type is about, how it is read, and which thing of that kind it is about: None, that of
 its own id.
 """
 
 
-def _pairs(values: Iterable[bindings.KeyValue]) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
-    for pair in values:
-        found.setdefault(pair.map_id, {})[pair.key] = pair.value
-    return found
-
-
-_FEW: Final[Mapping[str, Callable[[Iterable[Any]], Any]]] = {
-    "security": lambda values: {value.match: value for value in values},
-    "divert": lambda values: {value.name or "": value for value in values},
-    "bridge": lambda values: {value.name or "": value for value in values},
-    "connector": lambda values: {value.name: value for value in values},
-    "user": lambda values: tuple(dict.fromkeys(value.name for value in values)),
-    "role": lambda values: {value.user: value.roles for value in values},
-    "group": tuple,
-    "pair": _pairs,
-}
-"""What all records of a kind say together."""
+_OF_BROKERS: Final = frozenset(
+    {
+        BindingType.SECURITY_SETTING, BindingType.BRIDGE, BindingType.CONNECTOR, BindingType.USER,
+        BindingType.ROLE, BindingType.GROUP, BindingType.KEY_VALUE_PAIR,
+    }
+)  # fmt: skip
+"""Types that mean something to running brokers alone."""
 
 _IDS_KEPT: Final = {
     "queue": (BindingType.QUEUE_STATUS,),
@@ -122,7 +104,7 @@ class Interpretation:
     record_ids: dict[tuple[int, str | int | None], tuple[int, ...]] = field(default_factory=dict)
     by_address: dict[str, tuple[Queue, ...]] = field(default_factory=dict)
     by_name: dict[str, Queue] = field(default_factory=dict)
-    few: dict[str, Any] = field(default_factory=lambda: {kind: of(()) for kind, of in _FEW.items()})
+    diverts: Mapping[str, bindings.Divert] = field(default_factory=dict)
     id_counter: int | None = None
     _said: dict[_Thing, list[_Said]] = field(default_factory=dict)
     _by_record: dict[int, list[tuple[_Thing, _Said]]] = field(default_factory=dict)
@@ -152,6 +134,8 @@ class Interpretation:
                     self._said[thing].remove(said)
                     touched[thing] = None
         for emitted in come:
+            if emitted.user_type in _OF_BROKERS:
+                continue
             thing, said = self._read(emitted)
             self._by_record.setdefault(emitted.record_id, []).append((thing, said))
             if said not in self._unread:
@@ -209,7 +193,7 @@ class Interpretation:
                 # reserved before.
                 self.id_counter = said[-1].value.value if said else None
             else:
-                self.few[kind] = _FEW[kind](one.value for one in said)
+                self.diverts = {one.value.name or "": one.value for one in said}
             if not said:
                 del self._said[thing]
         self.settings = settings

@@ -12,12 +12,8 @@ from typing import Final
 from journalfs.format.address_settings import StoredAddressSetting
 from journalfs.format.bindings import (
     AddressBinding,
-    Bridge,
-    Connector,
     Divert,
-    Group,
     QueueBinding,
-    SecuritySetting,
 )
 from journalfs.ids import AddressId, QueueId
 
@@ -131,18 +127,7 @@ class BindingsState:
     queues: Mapping[QueueId, Queue]
     address_settings: Mapping[str, StoredAddressSetting]
     """By match. Another mapping when one of them is another."""
-    security_settings: Mapping[str, SecuritySetting]
-    """By match."""
     diverts: Mapping[str, Divert]
-    bridges: Mapping[str, Bridge]
-    connectors: Mapping[str, Connector]
-    users: tuple[str, ...]
-    """Names only: the stored passwords stay where they are."""
-    roles: Mapping[str, tuple[str, ...]]
-    """By user."""
-    groups: tuple[Group, ...]
-    key_values: Mapping[str, Mapping[str, str]]
-    """By map id, then key."""
     id_counter: int | None
     """Value of the last id counter record; None when there is none (a new store)."""
     record_ids: Mapping[tuple[int, str | int | None], tuple[int, ...]]

@@ -8,7 +8,7 @@ record is written again. Record ids are not in the body: the caller has them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -228,28 +228,7 @@ PERMISSIONS = (
     "view",
     "edit",
 )
-"""In the order of the record; the last ones are missing in older records."""
-
-
-class SecuritySetting(msgspec.Struct, frozen=True):
-    """Type 26: who may do what on the addresses that `match` matches."""
-
-    match: str
-    roles: dict[str, tuple[str, ...]]
-    """Permission (of `PERMISSIONS`) -> roles. A permission that the record leaves null is absent."""
-
-
-def decode_security_setting(body: bytes | memoryview) -> SecuritySetting:
-    reader = Reader(body)
-    match = reader.simple_string()
-    roles: dict[str, tuple[str, ...]] = {}
-    for permission in PERMISSIONS:
-        if not reader.remaining_bytes:
-            break
-        listed = reader.nullable_simple_string()
-        if listed is not None:
-            roles[permission] = tuple(role.strip() for role in listed.split(",") if role.strip())
-    return SecuritySetting(match, roles)
+"""Of a security setting (type 26), in the order of the record; the last ones are missing in older records."""
 
 
 class Transformer(msgspec.Struct, frozen=True):
@@ -331,34 +310,6 @@ def decode_roles(body: bytes | memoryview) -> Roles:
     return Roles(reader.string(), tuple(reader.string() for _ in range(reader.count())))
 
 
-class KeyValue(msgspec.Struct, frozen=True):
-    """Type 50: an entry of a named map, such as a connection router's cache."""
-
-    map_id: str
-    key: str
-    value: str
-
-
-def decode_key_value(body: bytes | memoryview) -> KeyValue:
-    reader = Reader(body)
-    return KeyValue(reader.string(), reader.string(), reader.string())
-
-
-class Connector(msgspec.Struct, frozen=True):
-    """Type 51: where another broker is reached. The URL may hold a password."""
-
-    name: str
-    url: str
-
-    def __repr__(self) -> str:
-        return f"Connector(name={self.name!r})"
-
-
-def decode_connector(body: bytes | memoryview) -> Connector:
-    reader = Reader(body)
-    return Connector(reader.string(), reader.string())
-
-
 def _routing_type(reader: Reader) -> RoutingType:
     at = reader.position
     code = reader.i8()
@@ -429,79 +380,3 @@ def encode_address_setting_json(setting: StoredAddressSetting) -> bytes:
     if setting.text is None:
         raise ValueError(f"the settings of {setting.match!r} have no JSON text")
     return simple_string(setting.match) + simple_string(setting.text)
-
-
-# Bridges that management created (type 28 of the bindings journal, docs/format/bindings.md).
-
-
-@dataclass(frozen=True, slots=True)
-class Bridge:
-    """Forwards a queue's messages to another broker. None: the broker's default."""
-
-    name: str | None
-    parent_name: str | None
-    queue: str | None
-    forwarding_address: str | None
-    filter: str | None
-    discovery_group: str | None
-    ha: bool | None
-    retry_interval_ms: int | None
-    retry_interval_multiplier: float | None
-    initial_connect_attempts: int | None
-    reconnect_attempts: int | None
-    reconnect_attempts_same_node: int | None
-    use_duplicate_detection: bool | None
-    confirmation_window_bytes: int | None
-    producer_window_bytes: int | None
-    client_failure_check_period_ms: int | None
-    user: str | None
-    password: str | None = field(repr=False)
-    """Stored as it was given, in clear."""
-    connection_ttl_ms: int | None
-    max_retry_interval_ms: int | None
-    min_large_message_bytes: int | None
-    call_timeout_ms: int | None
-    concurrency: int | None
-    configuration_managed: bool | None
-    routing_type: DivertRouting
-    transformer: Transformer | None
-    static_connectors: tuple[str | None, ...]
-    pending_ack_timeout_ms: int | None
-    client_id: str | None
-
-
-def decode_bridge(body: bytes | memoryview) -> Bridge:
-    """Decode type 28. The last two fields are missing in older records."""
-    reader = Reader(body)
-    text, integer, long = reader.nullable_string, reader.i32, reader.i64
-    return Bridge(
-        name=text(),
-        parent_name=text(),
-        queue=text(),
-        forwarding_address=text(),
-        filter=text(),
-        discovery_group=text(),
-        ha=reader.nullable(reader.boolean),
-        retry_interval_ms=reader.nullable(long),
-        retry_interval_multiplier=reader.nullable(reader.f64),
-        initial_connect_attempts=reader.nullable(integer),
-        reconnect_attempts=reader.nullable(integer),
-        reconnect_attempts_same_node=reader.nullable(integer),
-        use_duplicate_detection=reader.nullable(reader.boolean),
-        confirmation_window_bytes=reader.nullable(integer),
-        producer_window_bytes=reader.nullable(integer),
-        client_failure_check_period_ms=reader.nullable(long),
-        user=text(),
-        password=text(),
-        connection_ttl_ms=reader.nullable(long),
-        max_retry_interval_ms=reader.nullable(long),
-        min_large_message_bytes=reader.nullable(integer),
-        call_timeout_ms=reader.nullable(long),
-        concurrency=reader.nullable(integer),
-        configuration_managed=reader.nullable(reader.boolean),
-        routing_type=read_divert_routing(reader),
-        transformer=read_transformer(reader),
-        static_connectors=tuple(text() for _ in range(reader.count())),
-        pending_ack_timeout_ms=reader.nullable(long) if reader.remaining_bytes else None,
-        client_id=text() if reader.remaining_bytes else None,
-    )

@@ -154,15 +154,11 @@ _OF_BINDINGS: Final[Mapping[int, Callable[[bytes], Any]]] = {
     BindingType.QUEUE_STATUS: bindings.decode_queue_status,
     BindingType.ID_COUNTER: bindings.decode_id_counter,
     BindingType.ADDRESS_SETTING: address_settings.decode_address_setting,
-    BindingType.SECURITY_SETTING: bindings.decode_security_setting,
     BindingType.DIVERT: bindings.decode_divert,
-    BindingType.BRIDGE: bindings.decode_bridge,
     BindingType.ADDRESS_BINDING: bindings.decode_address_binding,
     BindingType.ADDRESS_STATUS: bindings.decode_address_status,
     BindingType.USER: bindings.decode_user,
     BindingType.ROLE: bindings.decode_roles,
-    BindingType.KEY_VALUE_PAIR: bindings.decode_key_value,
-    BindingType.CONNECTOR: bindings.decode_connector,
     BindingType.ADDRESS_SETTING_JSON: address_settings.decode_address_setting_json,
 }
 

@@ -575,8 +575,6 @@ class MountContext:
         self.publishing: set[bytes] = set()
         """Real paths of what is staged and being published."""
         self.refused_names = RefusedNames()
-        self.left_published: dict[bytes, tuple[int, int]] = {}
-        """By real path, what is published and could not be removed from where it was staged."""
         self.pins: Pins = Pins() if of is None else of.pins
         self.staged_directories: WeakValueDictionary[int, Node] = WeakValueDictionary()
         """The node that each number of a real directory had last."""

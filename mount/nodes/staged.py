@@ -252,11 +252,6 @@ class Staged(Node):
         """Meanwhile nobody changes it, and nobody else publishes it. EBUSY when somebody does already."""
         path, publishing = self.real_path(), self.context.publishing
         require_unpublished(self.context, path)
-        if self.context.left_published.get(path) == _identity(path):
-            raise Refused(
-                errno.EEXIST, "it was published already; remove it, so that it is not published again"
-            )
-        self.context.staging().require_discardable(path)
         publishing.add(path)
         try:
             yield
@@ -270,13 +265,11 @@ class Staged(Node):
 
     def discard_published(self) -> None:
         """That it cannot be removed is no failure of the caller's, who would publish it again."""
-        path = self.real_path()
         try:
             self.discard()
         except OSError as error:
-            self.context.left_published[path] = _identity(path)
             why = f"it is published, and cannot be removed from where it was staged: {error.strerror}"
-            self.context.store.refused(self.path(), f"{why}; remove it, it is not published again")
+            self.context.store.refused(self.path(), f"{why}; remove it, or it is published again")
 
     def _known_files(self) -> Iterator[StagedFile]:
         """The files of it that somebody may have open."""
@@ -472,12 +465,6 @@ def _given(path: bytes) -> Permissions:
 
 def _path_of(descriptor: int) -> bytes:
     return b"/proc/self/fd/%d" % descriptor
-
-
-def _identity(path: bytes) -> tuple[int, int]:
-    """What a later file or directory of this path does not have."""
-    found = door.status(path)
-    return found.st_ino, found.st_mtime_ns
 
 
 def _file_key(number: int) -> bytes:

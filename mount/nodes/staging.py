@@ -186,16 +186,6 @@ class StagingArea:
             door.rename(path, os.path.join(self._aside(), uuid.uuid4().hex.encode()))
             self._discarded.set()
 
-    def require_discardable(self, path: bytes) -> None:
-        """Raise PermissionError where the system would not let `discard` take a file or directory away."""
-        changed = [os.path.dirname(path)]
-        if door.is_folder(path):
-            changed += [path, self._aside()]
-        for folder in changed:
-            if not door.may_change(folder):
-                reason = f"it could not be removed once it is published: no changes in {os.fsdecode(folder)}"
-                raise PermissionError(errno.EACCES, reason)
-
     def _aside(self) -> bytes:
         """The folder of directories that are nobody's any more."""
         aside = os.path.join(self._root, _DISCARDED)
