@@ -22,15 +22,15 @@ from journalfs.store.write.opening import open_alone
 def compact(*, store: Path, dry_run: bool, discard_damage: bool, shrink: bool, as_json: bool) -> None:
     """Rewrite the live records of STORE's journals into new files, packed, and set the old ones free.
 
-    No broker and no mount for writing can have the store meanwhile. --dry-run works beside them, and says
-    how many files there would be. Free files stay for use, up to journal-pool-files, and there are no more
-    files than before; --shrink gives the room of all free files back.
+    No broker and no mount for writing can have the store meanwhile; --dry-run works beside them. Free files
+    stay for use, up to journal-pool-files, and there are no more files than before; --shrink gives the room
+    of all free files back.
 
     Unreadable parts of the old files are kept below journalfs/damaged in the store, and count as damage,
     until --discard-damage deletes them.
     """
     if dry_run:
-        _preview(store, as_json, shrink)
+        _preview(store, as_json)
         return
     done = _compact(store, discard_damage, shrink)
     if as_json:
@@ -61,12 +61,12 @@ def _compact(path: Path, discards: bool, shrinks: bool) -> list[Compacted]:
         store.close()
 
 
-def _preview(path: Path, as_json: bool, shrinks: bool) -> None:
-    found = preview_store(path, shrinks=shrinks)
+def _preview(path: Path, as_json: bool) -> None:
+    found = preview_store(path)
     if as_json:
         write_json(found)
         return
-    header = ["JOURNAL", "FILES", "BYTES", "WOULD FREE", "WOULD WRITE", "WOULD WRITE BYTES", "FILES THEN"]
+    header = ["JOURNAL", "FILES", "BYTES", "WOULD FREE", "WOULD WRITE", "WOULD WRITE BYTES"]
     write_table(
         header,
         [
@@ -77,7 +77,6 @@ def _preview(path: Path, as_json: bool, shrinks: bool) -> None:
                 len(one.frees),
                 one.writes_files,
                 one.writes_bytes,
-                one.files_after,
             )
             for one in found
         ],

@@ -5,85 +5,18 @@ from __future__ import annotations
 import errno
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from pyfuse3 import EntryAttributes, FUSEError, SetattrFields
+from pyfuse3 import EntryAttributes, SetattrFields
 
-from journalfs.api import Bytes, ByteSource, Part, View
+from journalfs.api import ByteSource, Part, View
 from journalfs.ids import MessageId
 from journalfs_mount.errnos import COMES_BACK, Refused, gone, refuse
 from journalfs_mount.names.grammar import ALL_NAME, TAIL_NAME
 from journalfs_mount.nodes.base import Directory, MountContext, Node, OpenedFile, Selection, move_messages
 from journalfs_mount.nodes.view import ViewDirectory
 from journalfs_mount.nodes.written import NOT_EMPTIED, Destination, WritingFile
-
-# An open tail: it keeps what it had, and whoever reads on at its end gets what came since.
-#
-# That is what `tail -f` needs, and what one expects of a file that somebody appends to. When lines of it went
-# into a part or were acknowledged, the handle ends where it ended. Reading it again from the front, as `tail`
-# does with a file that became shorter, shows the tail as it is by then.
-
-COMPARED_BYTES: Final = 4_096
-"""How much of the end must stand where it stood. A line names its message and lines only ever move forwards,
-so the last one at its old place means that none before it went."""
-
-
-class TailSource:
-    """The content of one handle."""
-
-    def __init__(self, directory: ViewDirectory, name: str) -> None:
-        view = directory.view()
-        self._directory, self._name = directory, name
-        self._version = self._looked_at = view.version
-        self._source: ByteSource = view.open_tail(name)
-        self._at_end = False
-
-    @property
-    def size_bytes(self) -> int:
-        return self._source.size_bytes
-
-    def read(self, offset: int, length: int) -> Bytes:
-        view = self._view()
-        if view is not None and offset >= self._source.size_bytes:
-            self._at_end = True
-            if view.version != self._looked_at:
-                self._looked_at = view.version
-                self._change_over(view, only_if_grown=True)
-        elif view is not None and offset == 0 and self._at_end:
-            self._at_end = False
-            if view.version != self._version:
-                self._change_over(view, only_if_grown=False)
-        # `tail` asks for just as much as the size says, and so never for what lies behind the end.
-        self._at_end |= bool(length) and offset + length == self._source.size_bytes
-        return self._source.read(offset, length)
-
-    def ahead(self, offset: int, length: int) -> Callable[[], None] | None:
-        return self._source.ahead(offset, length)
-
-    def close(self) -> None:
-        self._source.close()
-
-    def _change_over(self, view: View, *, only_if_grown: bool) -> None:
-        fresh = view.open_tail(self._name)
-        if not only_if_grown or self._grew(fresh):
-            self._source, fresh = fresh, self._source
-            self._version = self._looked_at = view.version
-        fresh.close()
-
-    def _grew(self, fresh: ByteSource) -> bool:
-        had = self._source.size_bytes
-        if fresh.size_bytes <= had:
-            return False
-        start = max(had - COMPARED_BYTES, 0)
-        return bytes(fresh.read(start, had - start)) == bytes(self._source.read(start, had - start))
-
-    def _view(self) -> View | None:
-        try:
-            return self._directory.view()
-        except FUSEError:
-            return None  # the queue went: nothing comes any more, and what was had stays
-
 
 _PART_IS_THERE: Final = (
     "a part of this name is there already, and parts do not change: write under a new name; all messages of "
@@ -268,16 +201,14 @@ class TailFile(EnvelopesFile):
         return self.shown(now.size_bytes, now.mtime_ns, self.context.caching.tail_s)
 
     def open(self) -> OpenedFile:
-        view, name = self._directory.view(), self._name_in_store()
         if self._became() is not None:
             raise gone()  # a part since it was looked up, which has another number
-        if self.context.caching.tail_is_fixed:
-            opened = view.open_tail(name)
-            return OpenedFile(self.inode, view.mtime_ns, opened, direct_io=False, keep_cache=True)
-        source = TailSource(self._directory, name)
-        return OpenedFile(
-            self.inode, view.mtime_ns, source, direct_io=True, keep_cache=False, selection=self.selection
-        )
+        view, fixed = self._directory.view(), self.context.caching.tail_is_fixed
+        source = self._content(view)
+        return OpenedFile(self.inode, view.mtime_ns, source, direct_io=not fixed, keep_cache=fixed)
+
+    def _content(self, view: View) -> ByteSource:
+        return view.open_tail(self._name_in_store())
 
     def _now(self) -> Part:
         return self._became() or self._directory.view().tail(self._name_in_store())
@@ -297,16 +228,17 @@ class AllFile(TailFile):
     def __init__(self, context: MountContext, directory: ViewDirectory) -> None:
         super().__init__(context, directory, ALL_NAME)
 
-    def open(self) -> OpenedFile:
-        fixed = self.context.caching.tail_is_fixed
-        view = self._directory.view()
-        return OpenedFile(self.inode, view.mtime_ns, view.open_all(), direct_io=not fixed, keep_cache=fixed)
+    def _content(self, view: View) -> ByteSource:
+        return view.open_all()
 
     def open_to_write(self, flags: int) -> OpenedFile:
         return Node.open_to_write(self, flags)
 
     def _is_written_to(self) -> bool:
         return False
+
+    def _became(self) -> None:
+        """It is no part, nor will be."""
 
     def _now(self) -> Part:
         return self._directory.view().all()

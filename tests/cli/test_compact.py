@@ -61,7 +61,6 @@ def test_nothing_is_lost(name: str, store_copy: Callable[[str], Path], expected:
         assert len(said["frees"]) == found["withRecordsBefore"]
         assert said["files"] == found["filesBefore"] or said["journal"] == "bindings"
         assert found["withRecordsAfter"] <= found["withRecordsBefore"]
-        assert said["filesAfter"] == found["filesAfter"]
     assert before[0]["writesFiles"] == done[0]["withRecordsAfter"]
     store = open_store(path, index=False)
     assert compare_store(expected[name], account(store)) == []
@@ -79,29 +78,7 @@ def test_what_was_said_beforehand_is_what_is_written(store_copy: Callable[[str],
 
 
 @pytest.mark.rule("S-91")
-@pytest.mark.parametrize(
-    "setting",
-    [
-        "",
-        "journal-pool-files = 4",
-        "journal-pool-files = 9",
-        "journal-pool-files = 12",
-        "journal-min-files = 15",
-        "journal-file-size = 2048576",
-    ],
-)
-def test_how_many_files_there_will_be(store_copy: Callable[[str], Path], setting: str) -> None:
-    """Also where more of them are added than go."""
-    path = store_copy("compacted")
-    (path / "journalfs.toml").write_text(setting + "\n")
-    for _ in range(3):
-        said = objects("compact", "--dry-run", "--json", path)
-        done = objects("compact", "--json", path)
-        assert [one["filesAfter"] for one in said] == [one["filesAfter"] for one in done]
-
-
-@pytest.mark.rule("S-91")
-def test_how_many_files_there_will_be_where_old_ones_are_larger(tmp_path: Path) -> None:
+def test_what_will_be_written_where_old_files_are_larger(tmp_path: Path) -> None:
     """And of a size that no new file would get."""
     store = tmp_path / "store"
     create = ("create", "--set", "journal-type=NIO", "--set", "journal-file-size=70000", store)
@@ -117,13 +94,12 @@ def test_how_many_files_there_will_be_where_old_ones_are_larger(tmp_path: Path) 
     done, *_ = objects("compact", "--json", store)
     assert said["writesFiles"] == done["withRecordsAfter"]
     assert said["writesBytes"] == done["writtenBytes"]
-    assert said["filesAfter"] == done["filesAfter"]
 
 
 @pytest.mark.rule("S-91")
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("pool_files", [-1, 4])
-def test_how_many_files_there_will_be_beside_a_snapshot(tmp_path: Path, kept: bool, pool_files: int) -> None:
+def test_what_will_be_written_beside_a_snapshot(tmp_path: Path, kept: bool, pool_files: int) -> None:
     """What a snapshot names, or named, is longer than it was made, and is not used again."""
     store = tmp_path / "store"
     settings = ("journal-type=NIO", "journal-file-size=64K", f"journal-pool-files={pool_files}")
@@ -144,7 +120,6 @@ def test_how_many_files_there_will_be_beside_a_snapshot(tmp_path: Path, kept: bo
         done = objects("compact", "--json", store)
         assert [one["writesFiles"] for one in said] == [one["withRecordsAfter"] for one in done]
         assert [one["writesBytes"] for one in said] == [one["writtenBytes"] for one in done]
-        assert [one["filesAfter"] for one in said] == [one["filesAfter"] for one in done]
 
 
 @pytest.mark.rule("S-91")
@@ -225,18 +200,15 @@ def test_a_store_shrinks(tmp_path: Path, pool_files: int) -> None:
     assert len(files) > 20
     settings = store / "journalfs.toml"
     settings.write_text(f"journal-pool-files = {pool_files}\n{settings.read_text()}")
-    said = objects("compact", "--dry-run", "--json", store)
     done = objects("compact", "--json", store)
-    assert [one["filesAfter"] for one in said] == [one["filesAfter"] for one in done]
     left, bindings = (one["filesAfter"] for one in done)
     assert left <= 3 if pool_files == 2 else left > 20
     for _ in range(3):
         again = objects("compact", "--json", store)
         assert again[0]["filesAfter"] <= left
         assert again[1]["filesAfter"] <= bindings + 1  # opening it makes one ready
-    said = objects("compact", "--shrink", "--dry-run", "--json", store)
     done = objects("compact", "--shrink", "--json", store)
-    assert [one["filesAfter"] for one in done] == [1, 2] == [one["filesAfter"] for one in said]
+    assert [one["filesAfter"] for one in done] == [1, 2]
     assert sum(path.stat().st_size for path in store.rglob("*.amq")) == 65536
     with mounted_for_writing(store, tmp_path / "mnt") as mount:
         shell("echo again > work/work/in.txt", mount.path)

@@ -15,7 +15,6 @@ from tests.mount.conftest import until
 from tests.mounting import COMMAND_S_MAX, mounted
 from tests.writing.conftest import Address, Remount, bodies, write_at_once
 from tests.writing.streams import next_line, reads
-from tests.writing.test_removing import parts, sealed
 from tests.writing.test_taking import publish, running
 
 
@@ -58,23 +57,6 @@ def test_what_comes_is_copied_within_the_mount(address: Address, command: str) -
             publish(address.first, text)
             until(lambda count=count: len(bodies(address.second)) == count, "a copy")  # type: ignore[misc]
     assert bodies(address.second) == ["one", "two", "three"]
-
-
-@pytest.mark.rule("S-18")
-def test_a_tail_that_was_read_to_its_end_shows_what_comes_though_that_became_a_part(address: Address) -> None:
-    """`tail` asks for as much as the size says, and begins anew where that shrank."""
-    publish(address.first, "before")
-    sealed(address.first)
-    tail = os.open(address.first.path / "_tail.jsonl", os.O_RDONLY)
-    try:
-        for count, text in enumerate(("one", "another", "a", "more"), 2):
-            publish(address.first, text)
-            size = os.fstat(tail).st_size
-            assert json.loads(os.pread(tail, size, 0))["body"] == text
-            until(lambda count=count: len(parts(address.first)) == count, "a part")  # type: ignore[misc]
-            assert os.fstat(tail).st_size == 0
-    finally:
-        os.close(tail)
 
 
 @pytest.mark.rule("S-116")

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Final
 from journalfs.engine.backend import Backend, scan_view
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.ledger import Ledger
-from journalfs.engine.links import is_linked
 from journalfs.engine.scan import scan_journal
 from journalfs.engine.stage import NewRecord, encode
 from journalfs.engine.waiting import offload
@@ -430,7 +429,7 @@ class Compaction:
 @dataclass(frozen=True, slots=True)
 class CompactionPreview:
     """Names of all files, of those that compaction would free, and of these again those that nothing needs;
-    how long each file is that it would write, and how many files there would be then. Sizes in bytes.
+    how long each file is that it would write. Sizes in bytes.
     """
 
     files: tuple[str, ...]
@@ -438,7 +437,6 @@ class CompactionPreview:
     frees: tuple[str, ...]
     reclaimable: tuple[str, ...]
     writes: tuple[int, ...]
-    files_after: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,11 +446,8 @@ class _Source:
     mapped: MappedFile
 
 
-def preview_compaction(
-    directory: Path, settings: WriteSettings, *, relative_to: Path, shrinks: bool = False
-) -> CompactionPreview:
-    """Of the journal in `directory` as it is now. Where it `shrinks`, no free files stay.
-    Raises OSError, FileTorn and UnknownVersion."""
+def preview_compaction(directory: Path, settings: WriteSettings, *, relative_to: Path) -> CompactionPreview:
+    """Of the journal in `directory` as it is now. Raises OSError, FileTorn and UnknownVersion."""
     listing = read_directory(directory, extension=settings.extension, relative_to=relative_to)
     ledger = Ledger()
     sources: list[_Source] = []
@@ -468,40 +463,13 @@ def preview_compaction(
             ledger.apply(file.slot, scan.pointer.records, scan.count)
             sources.append(_Source(found.path, file, mapped))
     reclaimable = set(ledger.reclaimable([source.file.slot for source in sources[:-1]]))
-    writes = tuple(_outputs(sources, ledger, settings))
-    free_files = len(listing.files) - len(sources)
     return CompactionPreview(
         files=tuple(file.name for file in listing.files),
         size_bytes=sum(file.stamp.size_bytes for file in listing.files),
         frees=tuple(source.file.name for source in sources),
         reclaimable=tuple(source.file.name for source in sources if source.file.slot in reclaimable),
-        writes=writes,
-        files_after=len(writes) + 1 if shrinks else _files_after(sources, free_files, len(writes), settings),
+        writes=tuple(_outputs(sources, ledger, settings)),
     )
-
-
-def _files_after(sources: list[_Source], free_files: int, outputs: int, settings: WriteSettings) -> int:
-    """How many there are when the journal was opened, compacted and closed (see `FilePool`)."""
-    in_use = len(sources)
-    # Opening it makes what `min_files` asks for, goes on in a file, and has another one ready, in which
-    # compaction goes on.
-    taken = 1 if sources else 2
-    free_files = max(free_files, settings.min_files - in_use, 2 - in_use, taken)
-    before = in_use + free_files
-    free_files = max(free_files - taken, 0)
-    free_files -= max(min(outputs, free_files - 1), 0)
-    emptied = sum(_is_usable(source, settings) for source in sources) + (not sources)
-    if settings.pool_files >= 0:
-        emptied = max(min(emptied, settings.pool_files - free_files - outputs - 2), 0)
-    free_files += emptied
-    if settings.pool_files >= 0:
-        too_many = free_files + outputs + 1 - max(settings.pool_files, settings.min_files)
-        free_files -= max(min(free_files - 1, too_many), 0)
-    return max(min(outputs + 1 + free_files, before), outputs + 1)
-
-
-def _is_usable(source: _Source, settings: WriteSettings) -> bool:
-    return source.file.is_as_made(settings.file_size_bytes) and not is_linked(source.path)
 
 
 def _outputs(sources: list[_Source], ledger: Ledger, settings: WriteSettings) -> list[int]:

@@ -47,8 +47,6 @@ class Preview(msgspec.Struct, frozen=True, rename="camel"):
     """Those among `frees` that nothing needs even now."""
     writes_files: int
     writes_bytes: int
-    files_after: int
-    """How many there would be then, free ones included."""
 
 
 async def compact_store(store: WritingStore, *, shrinks: bool = False) -> list[Compacted]:
@@ -116,7 +114,7 @@ def _on_disk(writer: JournalWriter) -> tuple[int, int]:
     return len(sizes), sum(sizes)
 
 
-def preview_store(path: Path, *, shrinks: bool = False) -> list[Preview]:
+def preview_store(path: Path) -> list[Preview]:
     """What `compact_store` would do. Raises what `open_store` raises."""
     layout = locate_store(path)
     settings = journal_settings(layout.config)
@@ -131,7 +129,7 @@ def preview_store(path: Path, *, shrinks: bool = False) -> list[Preview]:
         for journal, folder, wanted in zip(
             journals, folders, (messages, bindings_journal(layout, settings)), strict=True
         ):
-            found = preview_compaction(folder, wanted, relative_to=layout.root, shrinks=shrinks)
+            found = preview_compaction(folder, wanted, relative_to=layout.root)
             yield Preview(
                 journal,
                 len(found.files),
@@ -140,7 +138,6 @@ def preview_store(path: Path, *, shrinks: bool = False) -> list[Preview]:
                 found.reclaimable,
                 len(found.writes),
                 sum(found.writes),
-                found.files_after,
             )
 
     with failing("read the store", path, found=True):
