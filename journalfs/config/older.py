@@ -119,7 +119,10 @@ def _activemq_5(folder: Path) -> tuple[str, str] | None:
         return AMQ, "an AMQ message store of ActiveMQ 5.0 to 5.8 (journal/data-*)"
     if any(_names(folder, "data-[0-9]*")) and ((folder / "data-control").is_file() or _begins_amq(folder)):
         return AMQ, "the data logs of an AMQ message store of ActiveMQ 5.0 to 5.8"
-    if (folder / "kahadb").is_dir() or any(_names(folder, "db-[0-9]*.log")):
+    # A multi KahaDB has none of its own, but folders of destinations.
+    if (folder / "kahadb").is_dir() or any(
+        _names(folder, one) for one in ("db-[0-9]*.log", "*/db-[0-9]*.log")
+    ):
         return KAHADB, "a KahaDB store of ActiveMQ 5"
     return None
 

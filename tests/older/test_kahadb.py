@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from journalfs.records.older import derived_from
+from journalfs.records.older import derived_from, kahadb_log
 from journalfs.store import open_store
 from journalfs.views.transactions import prepared_transactions
-from tests.frozen import PristineStores, load_expected
+from tests.frozen import PristineStores, load_expected, unpack
 from tests.older.activemq5 import differences, lines_by_queue, wanted
 
 NAMES = ("kaha-5.4.3-killed", "kaha-5.8.0-clean", "kaha-5.16.7-killed", "kaha-6.1.7-clean")
@@ -124,12 +124,49 @@ def test_damage_hides_nothing_behind_it(
 def test_several_stores_below_one_folder_are_one(
     stores: PristineStores, truth: dict[str, dict[str, Any]], tmp_path: Path
 ) -> None:
-    """As a multi KahaDB lays them out, a folder for each group of destinations."""
-    several = tmp_path / "mkahadb"
-    for name in NAMES[1:2]:
-        shutil.copytree(stores[name], several / "kahadb" / "#210")
-        shutil.copytree(stores[name], several / "kahadb" / "queue#3a#2f#2fother")
-    with closing(open_store(several, derived=tmp_path / "derived")) as opened:
+    """As a multi KahaDB lays them out, a folder for each group of destinations; a transaction in doubt that
+    took part in several is one.
+    """
+    name = NAMES[1]
+    several = tmp_path / "kahadb"
+    for group in ("#210", "queue#3a#2f#2fother"):
+        shutil.copytree(stores[name], several / group)
+    for given in (tmp_path, several):
+        with closing(open_store(given, derived=tmp_path / f"derived-{given.name}")) as opened:
+            found = lines_by_queue(opened)
+            in_doubt = [one.xid for one in prepared_transactions(opened.core)]
+        assert len(found["orders"]) == 2 * len(truth[name]["queues"]["orders"])
+        assert len(in_doubt) == len(set(in_doubt)) == len(truth[name]["prepared_transactions"]) > 0
+
+
+@pytest.mark.rule("S-216")
+@pytest.mark.parametrize(("decided", "counts"), [(True, (2, 3)), (False, (1, 1))])
+def test_what_several_stores_did_in_one_transaction_of_a_connection(
+    tmp_path: Path, decided: bool, counts: tuple[int, int]
+) -> None:
+    """A broker of 5.18.7 was killed before it told two stores of a multi KahaDB that the transaction is
+    committed: it delivers so many messages after its next start, whether or not it had written that down.
+    """
+    unpack("kahadb-multi", tmp_path)
+    store = tmp_path / "kahadb-multi"
+    if not decided:
+        log = store / "txStore" / "db-1.log"
+        content = log.read_bytes()
+        log.write_bytes(content[: content.rindex(kahadb_log.BATCH_MAGIC) - 5])
+    with closing(open_store(store, derived=tmp_path / "derived")) as opened:
+        assert prepared_transactions(opened.core) == []
         found = lines_by_queue(opened)
-    expected = wanted(truth[NAMES[1]])
-    assert len(found["orders"]) == 2 * len(expected["orders"])
+    assert tuple(len(found[name]) for name in ("orders", "t1")) == counts
+
+
+@pytest.mark.rule("S-216")
+def test_archived_files_of_a_journal_are_left(
+    store_copy: Callable[[str], Path], truth: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    """With archiveDataLogs a broker puts them into a folder of the store's."""
+    name = NAMES[-1]
+    store = store_copy(name)
+    (store / "data-archive").mkdir()
+    for path in store.glob("db-*.log"):
+        shutil.copy(path, store / "data-archive")
+    compare(store, tmp_path / "derived", truth[name], version=VERSIONS["6.1.7"])

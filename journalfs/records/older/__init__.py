@@ -24,7 +24,8 @@ How it fits together:
     by itself; `out.large_message(message_id, address, header, queues, tx=...)` gives a file to stream one to.
   - `out.delivery_count(message_id, queue, count)`, `out.schedule(message_id, queue, time_ms)`,
     `out.duplicate_id(address, id_bytes)`, `out.acknowledge(message_id, queue, tx=...)`
-  - transactions: give `tx=out.next_id()`; then `out.prepare(tx, xid)`, `out.commit(tx)` or `out.rollback(tx)`
+  - transactions: give `tx=out.in_doubt(xid)`; or `tx=out.next_id()`, then `out.commit(tx)` or
+    `out.rollback(tx)`
   - `out.record(kind, record_id, user_type, body, tx=...)` for any other record of the message journal
   - `out.damage(file, offset, length_bytes, kind, reason)`: what could not be read, by the *source's* file;
     it shows in `.journalfs/damaged`, `check` and `status`, and in the report of `convert`

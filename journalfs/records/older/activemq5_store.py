@@ -339,13 +339,12 @@ class ContentWriter:
         xid = found.transaction
         if not isinstance(xid, XaTransaction):
             return
-        tx = self.out.next_id()
+        tx = self.out.in_doubt(Xid(xid.format_id, xid.branch, xid.global_id))
         for one in found.operations:
             if isinstance(one, Send):
                 self._send(one, tx, content)
             else:
                 self._take(one, tx, found)
-        self.out.prepare(tx, Xid(xid.format_id, xid.branch, xid.global_id))
 
     def _send(self, one: Send, tx: int, content: Content) -> None:
         destination = one.destination

@@ -299,6 +299,7 @@ class DerivedStore:
         self.addresses: dict[str, int] = {}
         self.queues: dict[str, QueueId] = {}
         """By name."""
+        self._in_doubt: dict[Xid, int] = {}
         self._messages: JournalFiles | None = None
         self._bindings: JournalFiles | None = None
         self._next_id = 1
@@ -505,11 +506,14 @@ class DerivedStore:
 
     # -- transactions ----------------------------------------------------------------------------------------
 
-    def prepare(self, tx: int, xid: Xid) -> None:
-        self.prepare_encoded(tx, encode_xid(xid))
+    def in_doubt(self, xid: Xid) -> int:
+        """The transaction to put what this one did into, in one store of the source or in several: it is
+        prepared when all is there.
+        """
+        return self._in_doubt.get(xid) or self._in_doubt.setdefault(xid, self.next_id())
 
     def prepare_encoded(self, tx: int, extra: bytes) -> None:
-        """The same where the record's own bytes are at hand."""
+        """The record's own bytes are at hand."""
         self._journal.end(RecordKind.PREPARE, tx, extra)
 
     def commit(self, tx: int) -> None:
@@ -555,6 +559,8 @@ class DerivedStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None:
+            for xid, tx in self._in_doubt.items():
+                self.prepare_encoded(tx, encode_xid(xid))
             if self._next_id > self._counted + 1:
                 counter = encode_id_counter(bindings.IdCounter(self._next_id))
                 self.binding(self.next_id(), BindingType.ID_COUNTER, counter)

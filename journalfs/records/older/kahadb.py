@@ -23,7 +23,13 @@ from journalfs.records.older.kahadb_index import Index, Indexed, Location
 
 SCHEDULER: Final = "scheduler"
 OUTCOMES: Final = "txStore"
-"""Folder of a multi KahaDB: how transactions that several of its stores took part in ended."""
+"""Folder of a multi KahaDB: which transactions that several of its stores took part in are committed."""
+
+LOCAL_FORMAT: Final = 61616
+"""Such a transaction of one connection is prepared in its stores as an XA transaction of this format."""
+
+ARCHIVE: Final = "data-archive"
+"""Folder of journal files that a store needs no more, unless its broker is told of another."""
 
 DEPTH_MAX: Final = 4
 _NOTHING: Final = Location(-1, -1)
@@ -45,15 +51,28 @@ def fill_kahadb(source: Source, out: DerivedStore) -> None:
     """A store, or several below one folder, each with some of the destinations."""
     folders = list(store_folders(source.root, out, source.root))
     outcomes = {one for one in folders if one.name == OUTCOMES}
-    committed = {tx for folder in outcomes for tx in _committed(folder, out.damaged)}
+    committed = {tx for folder in outcomes for tx in _committed(folder, out.damaged)} if outcomes else None
     for folder in folders:
         if folder in outcomes:
             continue
         if folder.name == SCHEDULER:
             text = f"{_name(folder, source.root)}: messages that wait for their time in the job scheduler"
             out.note("scheduled-jobs-left", f"{text} are not read")
+        elif _is_archive(folder, folders, source.root):
+            out.note(
+                "archived-logs-left", f"{_name(folder, source.root)}: archived journal files are not read"
+            )
         else:
             _fill(source, folder, out, committed)
+
+
+def _is_archive(folder: Path, folders: list[Path], root: Path) -> bool:
+    """Whether its journal files are those that another store has put away: brokers do so in a folder of the
+    store's, and such has no index.
+    """
+    if folder == root or door.exists(folder / "db.data"):
+        return False
+    return folder.name == ARCHIVE or folder.parent in folders
 
 
 def store_folders(root: Path, out: DerivedStore, top: Path, depth: int = 0) -> Iterator[Path]:
@@ -74,14 +93,23 @@ def store_folders(root: Path, out: DerivedStore, top: Path, depth: int = 0) -> I
         out.refused(root, top, error)
 
 
-def _fill(source: Source, folder: Path, out: DerivedStore, committed: set[openwire.Transaction]) -> None:
+def _fill(
+    source: Source, folder: Path, out: DerivedStore, committed: set[openwire.Transaction] | None
+) -> None:
+    """`committed`: what a multi KahaDB knows of transactions of its connections; None: it is none."""
     damage: list[Damage] = []
     replay = Replay(folder, source.root, damage)
     replay.run()
-    for transaction in [one for one in replay.content.prepared if isinstance(one, openwire.LocalTransaction)]:
-        found = replay.content.end(transaction)
-        if found is not None and transaction in committed:
-            replay.content.run(found.operations)
+    if committed is not None:
+        of_connections = [
+            one
+            for one in replay.content.prepared
+            if isinstance(one, openwire.XaTransaction) and one.format_id == LOCAL_FORMAT
+        ]
+        for transaction in of_connections:
+            found = replay.content.end(transaction)
+            if found is not None and transaction in committed:
+                replay.content.run(found.operations)
     out.note("read-from", f"{_name(folder, source.root)}: {replay.said}")
     for one in damage:
         out.damage(one.file, one.offset, one.length_bytes, one.kind, one.reason)
@@ -96,10 +124,11 @@ def _fill(source: Source, folder: Path, out: DerivedStore, committed: set[openwi
 
 
 def _committed(folder: Path, damage: list[Damage]) -> Iterator[openwire.Transaction]:
+    """A record of a preparation says that all stores were told to commit; that of a commit that all did."""
     for path in kahadb_log.log_files(folder).values():
         content = content_of(path, f"{folder.name}/{path.name}", damage)
         for record in kahadb_log.rows(content, path.name, []):
-            if record.command == kahadb_log.Command.COMMIT:
+            if record.command == kahadb_log.Command.PREPARE:
                 found = kahadb_log.transaction_of(kahadb_log.Fielded(content, record.offset, record.length))
                 if found is not None:
                     yield found
