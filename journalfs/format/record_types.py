@@ -66,6 +66,7 @@ class MessageType(IntEnum):
     MESSAGE = 45
     LARGE_MESSAGE_BODY = 49
     ACKNOWLEDGE_RETRY = 53
+    MQTT_PACKET_ID = 54
 
 
 USER_TYPE_NAMES: Final[Mapping[int, str]] = {

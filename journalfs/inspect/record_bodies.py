@@ -131,6 +131,15 @@ def _ack_retry(reader: Reader) -> None:
     reader.i8()
 
 
+def _mqtt_packet_id(reader: Reader) -> None:
+    reader.i64()
+    reader.i8()
+    reader.string()
+    reader.i64()
+    reader.simple_string()
+    reader.i32()
+
+
 _OF_MESSAGES: Final[Mapping[int, Callable[[Reader], None]]] = {
     MessageType.LARGE_MESSAGE_PENDING: _numbers(8),
     MessageType.ADD_REFERENCE: _numbers(8),
@@ -146,6 +155,7 @@ _OF_MESSAGES: Final[Mapping[int, Callable[[Reader], None]]] = {
     MessageType.PAGE_COMPLETE: _numbers(20),
     MessageType.PAGE_COUNTER_PENDING: _numbers(16),
     MessageType.ACKNOWLEDGE_RETRY: _ack_retry,
+    MessageType.MQTT_PACKET_ID: _mqtt_packet_id,
 }
 
 _OF_BINDINGS: Final[Mapping[int, Callable[[bytes], Any]]] = {

@@ -21,6 +21,11 @@ def adds_message(operation: Operation) -> bool:
     return operation.kind == RecordKind.ADD and operation.user_type in _MESSAGES
 
 
+def adds_pages(operation: Operation) -> bool:
+    """Whether its transaction paged messages. An update says what it consumed of those of another one."""
+    return operation.kind == RecordKind.ADD and operation.user_type == MessageType.PAGE_TRANSACTION
+
+
 def undecided_in(loader: JournalLoader, is_damaged: Callable[[], bool]) -> list[TransactionInfo]:
     """Those of which something is known to be lost, and, of a damaged journal that nobody else writes, those
     that were not ended when it was read: any killed writer leaves such, but here what is lost may have
@@ -73,7 +78,7 @@ def _counted(transaction: TransactionInfo, names: Mapping[int, str], pages: Iter
                 without_queue.discard(one.record_id)
             case MessageType.ACKNOWLEDGE_REFERENCE | MessageType.ACKNOWLEDGE_CURSOR:
                 acknowledged += 1
-            case MessageType.PAGE_TRANSACTION:
+            case MessageType.PAGE_TRANSACTION if adds_pages(one):
                 sent.update(name_of_queue(queue, names) for queue in _in_pages(one.a, pages))
             case _:
                 pass

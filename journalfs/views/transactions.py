@@ -22,7 +22,7 @@ from journalfs.limits import NAME_BYTES_MAX
 from journalfs.live.content import QueueContent
 from journalfs.live.runs import JournalSegment, page_batch
 from journalfs.live.sources import SegmentedSource, WindowSource
-from journalfs.live.undecided import adds_message
+from journalfs.live.undecided import adds_message, adds_pages
 from journalfs.live.virtual import (
     ComputedDirectory,
     ComputedFile,
@@ -176,7 +176,7 @@ class StoredTransaction:
                     found.append(self._acknowledge(op))
                 case MessageType.ACKNOWLEDGE_CURSOR if op.kind == RecordKind.ADD:
                     found.append(self._acknowledge_paged(op))
-                case MessageType.PAGE_TRANSACTION:
+                case MessageType.PAGE_TRANSACTION if adds_pages(op):
                     found.extend(self._paged_sends(op))
                 case _:
                     pass
@@ -187,7 +187,7 @@ class StoredTransaction:
         for op in self._transaction.operations:
             if adds_message(op):
                 yield self._core.bodies.batch_of(op)
-            elif op.user_type == MessageType.PAGE_TRANSACTION:
+            elif adds_pages(op):
                 for _, _, scan, indexes in self._in_pages(op):
                     yield self._page_lines(scan, indexes)
 
@@ -308,7 +308,7 @@ def _consumed(prepared: StoredTransaction, content: QueueContent) -> Iterator[Me
 def _sends(operation: Operation, content: QueueContent) -> bool:
     if operation.user_type == MessageType.ADD_REFERENCE:
         return operation.a == content.queue_id
-    if operation.user_type != MessageType.PAGE_TRANSACTION or content.paged is None:
+    if not adds_pages(operation) or content.paged is None:
         return False
     return any(
         tx_id == operation.a and content.queue_id in scan.entry(index).queue_ids

@@ -301,6 +301,23 @@ def test_what_is_not_due_is_not_prepared(address: Address, *, paged: bool) -> No
     assert len(os.listdir(address.second.path / ".scheduled/.messages")) == 1
 
 
+@pytest.mark.rule("S-263")
+def test_what_it_consumed_of_another_that_paged_is_no_send_of_its(address: Address) -> None:
+    """Its journal names the other transaction, too, of which it consumed one."""
+    os.setxattr(address.path, "user.journalfs.max-size-messages", b"1")
+    other = begun(address)
+    (within(other, address.first.path, address) / "in.txt").write_text("four\nfive\nsix\n")
+    end(other, "committed")
+    transaction, prepared = begun(address), transactions(address.mount) / XID
+    message(address, 4).rename(transaction / "x")
+    transaction.rename(prepared.parent / "prepared" / XID)
+    operations = [json.loads(line) for line in (prepared / "operations.jsonl").open()]
+    assert [(one["operation"], one["message"]["body"]) for one in operations] == [("ack", "five")]
+    end(prepared, "rolled-back")
+    (prepared.parent / "rolled-back" / XID).rmdir()
+    assert bodies(address.first) == ["one", "two", "three", "four", "five", "six"]
+
+
 @pytest.mark.rule("S-262")
 @pytest.mark.parametrize("ends", ["umount", "kill"])
 def test_it_outlives_the_mount(tmp_path: Path, ends: str) -> None:

@@ -21,6 +21,7 @@ from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.format.xid import read_xid
 from journalfs.ids import MessageId, PageNumber, Position, QueueId, RecordId, TxId
+from journalfs.live.undecided import adds_pages
 from journalfs.views.transactions import (
     Named,
     StoredTransaction,
@@ -112,7 +113,7 @@ class PreparedTransactions:
 
     def _pages(self, found: StoredTransaction) -> Iterator[tuple[str, set[PageNumber]]]:
         """The pages that it consumed of, or wrote to, by address."""
-        tx_ids = {one.a for one in found.records if one.user_type == MessageType.PAGE_TRANSACTION}
+        tx_ids = {one.a for one in found.records if adds_pages(one)}
         consumed = {
             (QueueId(one.a), PageNumber(one.b))
             for one in found.records

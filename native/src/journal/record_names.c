@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 const char *jfs_user_type_name(int user_type) {
-    enum { FIRST = 20, LAST = 53 };
+    enum { FIRST = 20, LAST = 54 };
     static const char *const names[LAST - FIRST + 1] = {
         [20 - FIRST] = "GROUP_RECORD",
         [21 - FIRST] = "QUEUE_BINDING",
@@ -39,6 +39,7 @@ const char *jfs_user_type_name(int user_type) {
         [51 - FIRST] = "CONNECTOR",
         [52 - FIRST] = "ADDRESS_SETTING_JSON",
         [53 - FIRST] = "ACK_RETRY",
+        [54 - FIRST] = "MQTT_PACKET_ID_CORRELATION",
     };
     if (user_type < FIRST || user_type > LAST) return NULL;
     return names[user_type - FIRST];
