@@ -148,6 +148,14 @@ def twice(data: Data) -> None:
         data.append(ADD, NEW + number, DUPLICATE, b"\0\0\0\2a\0" + store_bytes.i32(1) + b"x")
 
 
+def packet_ids(data: Data) -> None:
+    """As 2.56 writes them: record, version, client, message, its address, packet id; one is cut off."""
+    body = store_bytes.i64(NEW) + b"\0\0\0\0\3" + "c/1".encode("utf-16-be")
+    body += store_bytes.i64(49) + store_bytes.i32(6) + "h/4".encode("utf-16-le") + store_bytes.i32(1)
+    data.append(ADD, NEW, 54, body)
+    data.append(ADD, NEW + 1, 54, body[:-1])
+
+
 ORDERS: dict[str, tuple[Callable[[Data], None], str, str]] = {
     "a reference to a queue that is not there": (lambda d: d.send(NEW, 99_999), "lost-binding", "bindings"),
     "an acknowledgement where it never was": (acknowledged_elsewhere, "reference", "journal/"),
@@ -155,6 +163,7 @@ ORDERS: dict[str, tuple[Callable[[Data], None], str, str]] = {
         lambda d: d.append(UPDATE, NEW, SCHEDULED, b"\0" * 10), "short-record", "journal/",
     ),
     "a record that does not decode": (lambda d: d.append(ADD, NEW, DUPLICATE, b"\0"), "record", "journal/"),
+    "a packet id of MQTT cut off": (packet_ids, "record", "journal/"),
     "a record that is too long": (
         lambda d: d.append(ADD, NEW, PAGE_TX, b"\0" * 13), "record", "journal/"
     ),
