@@ -938,9 +938,6 @@ class WritableStore(Store, Protocol):
     @property
     def lending(self) -> Lending: ...
 
-    def leave_words(self, text: str) -> None:
-        """To be told by an event `mount-lost` when the store is opened for writing the next time."""
-
     def left_unpublished(self) -> Sequence[str]:
         """Addresses of what was flushed and not published when the store was last left."""
 

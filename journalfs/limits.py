@@ -278,6 +278,3 @@ read."""
 SUPPLY_MESSAGES_MAX: Final = 16_384
 """Messages of a queue whose order of delivery is found at once: the queue is gone through once for each so
 many that are taken from it."""
-
-LAST_WORDS_BYTES_MAX: Final = 64 * 1024
-"""What the end of a mount leaves to be told is a few sentences."""

@@ -138,7 +138,6 @@ def umount(mountpoint: Path, lazy: bool) -> None:
     server = None if dead else places.serving_process(place)
     # Before it is unmounted: another one may have its device number right after.
     others = [other for other in mount_table.places_of(mounted.device) if other != str(place)]
-    places.let_go(place)
     try:
         places.unmount(place, lazy=dead)
         now = mount_table.places_of(mounted.device)

@@ -6,14 +6,11 @@ import logging
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
-from journalfs import door
 from journalfs.api import Answering
 from journalfs.clock import Clock
-from journalfs.limits import EVENTS_KEPT_MAX, LAST_WORDS_BYTES_MAX
-from journalfs.live.index_file import FOLDER
+from journalfs.limits import EVENTS_KEPT_MAX
 from journalfs.showing import shown
 
 logger = logging.getLogger("journalfs")
@@ -117,32 +114,3 @@ class LoopLag:
             "p99.9": self.percentile_ms(99.9),
             "slow": self.slow,
         }
-
-
-# What the end of a mount has to say when nobody can read its events any more: the next opening tells it.
-
-NAME: Final = "last-words"
-
-
-def leave_words(root: Path, text: str) -> None:
-    """Keep `text` in the store at `root`, in place of what was there."""
-    path = root / FOLDER / NAME
-    try:
-        door.make_folders(path.parent)
-        with door.replacing(path) as made:
-            door.write_all(made, text.encode())
-    except OSError as error:
-        logger.warning("%s: cannot keep it for the next mount to tell: %s", path, error.strerror or error)
-
-
-def take_words(root: Path) -> str | None:
-    """What was left, which is gone with that; None where nothing was."""
-    path = root / FOLDER / NAME
-    try:
-        text = door.read(path, LAST_WORDS_BYTES_MAX).decode(errors="replace")
-        door.remove(path)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        return f"{path}: what the last mount left to be told cannot be read: {error.strerror or error}"
-    return text

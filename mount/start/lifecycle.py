@@ -244,22 +244,19 @@ class _Mount:
             pyfuse3.terminate()
 
     def _tell_of_loss(self) -> None:
-        """Say why the mount ended, where nobody asked it to and its events can be read no more.
+        """Say why the mount ended, where nobody asked it to.
 
         An unmount takes the mount out of the kernel's table before the process hears of it; where it is still
         there, the kernel has broken the connection off.
         """
         mount = mounted_at(self._mountpoint)
-        if self._asked_to_end or mount is None or mount.device != self._device:
-            return
-        files = self.operations.open_files
-        words = (
-            f"{self._mountpoint}: the kernel broke the mount's connection off, with {files} files open: "
-            "somebody wrote to /sys/fs/fuse/connections/*/abort; durable content is published; mount again"
-        )
-        log.error("%s", words)
-        if not self._context.read_only:
-            self._context.changing().leave_words(words)
+        if not self._asked_to_end and mount is not None and mount.device == self._device:
+            log.error(
+                "%s: the kernel broke the mount's connection off, with %d files open: somebody wrote to "
+                "/sys/fs/fuse/connections/*/abort; durable content is published; mount again",
+                self._mountpoint,
+                self.operations.open_files,
+            )
 
     async def _keep_up(self) -> None:
         """The store's own work, or keeping up with a live broker. If that fails, what was read stays mounted,

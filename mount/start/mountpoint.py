@@ -235,22 +235,6 @@ def unmount(path: Path, *, lazy: bool = False) -> None:
     raise MountFailed(f"{path}: cannot unmount: {reason}")
 
 
-def let_go(path: Path) -> None:
-    """Close what this process was started with of what is below `path`, such as descriptors of its shell's:
-    it would be in its own way, and could only name itself. Not standard error, which has yet to say why.
-    """
-    for name in os.listdir("/proc/self/fd"):
-        descriptor = int(name)
-        with contextlib.suppress(OSError):  # the one that listed the directory; and what a dead mount says
-            if descriptor == STDERR or not _is_below(os.readlink(f"/proc/self/fd/{name}"), path):
-                continue
-            if descriptor < STDERR:
-                with open(os.devnull, "r+b") as nothing:
-                    os.dup2(nothing.fileno(), descriptor)
-            else:
-                os.close(descriptor)
-
-
 def holders(path: Path) -> Iterator[tuple[int, str]]:
     """Process id and name of those that have something below `path` open or work there.
 

@@ -190,21 +190,6 @@ def test_unmounting_what_is_in_use_names_the_user(store: Path, place: Path) -> N
     assert (done.returncode, "no journalfs filesystem" in done.stderr) == (32, True)
 
 
-def test_a_command_that_inherits_what_its_shell_has_open_names_the_shell(store: Path, place: Path) -> None:
-    assert run("mount", "--read-only", store, place).returncode == 0
-    tail = next(place.glob("*/*/_tail.jsonl"))
-    shell = ["bash", "-c", 'exec 9<"$1" 8<"$1"; echo $$; shift; "$@"; exit $?', "bash", str(tail)]
-    done = run("umount", place, command=[*shell, *COMMAND])
-    assert done.returncode == 7, done.stderr
-    assert f"in use by bash ({int(done.stdout)}); close" in done.stderr
-    for place_of_it in ("<", "9<"):
-        script = f'"$@" {place_of_it}"$0"'
-        done = run("umount", place, command=["bash", "-c", script, str(tail), *COMMAND])
-        assert done.returncode == 0, "what only the command itself had keeps nothing"
-        assert run("mount", "--read-only", store, place).returncode == 0
-    assert run("umount", place).returncode == 0
-
-
 def test_in_the_foreground_it_logs_tells_the_service_manager_and_ends_on_ctrl_c(
     store: Path, place: Path, tmp_path: Path
 ) -> None:

@@ -56,7 +56,6 @@ FILES = [
     "paging/some-folder/address.txt",
     "journalfs/index",
     "journalfs/index.parts",
-    "journalfs/last-words",
     "journalfs/flushed/a.note",
     "journalfs/flushed/a.body",
     "journalfs/snapshots/then/snapshot.json",

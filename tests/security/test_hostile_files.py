@@ -259,7 +259,6 @@ def used(little_store: LittleStore, tmp_path: Path) -> LittleStore:
     for path, content in left.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    (little_store.root / "journalfs/last-words").write_text("words")
     return little_store
 
 
@@ -270,7 +269,7 @@ def used(little_store: LittleStore, tmp_path: Path) -> LittleStore:
 def test_files_of_ours_with_other_content(used: LittleStore, tmp_path: Path, seed: int) -> None:
     before = {path: path.read_bytes() for path in own_files(used.root)}
     names = {path.relative_to(used.root / "journalfs").parts[0] for path in before}
-    assert {"index", "index.parts", "snapshots", "staging", "last-words"} <= names
+    assert {"index", "index.parts", "snapshots", "staging"} <= names
     for number, (path, content) in enumerate(before.items()):
         path.write_bytes(mutated(content, seed + number))
     for arguments in (["ls"], ["check"], ["status"]):

@@ -34,7 +34,7 @@ from journalfs.format.large_file import parse_large_name
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, RecordId
 from journalfs.live.core import Core
-from journalfs.live.events import Events, take_words
+from journalfs.live.events import Events
 from journalfs.live.missing import refuse_without_journal, refuse_without_pages
 from journalfs.records.capabilities import ALL
 from journalfs.records.files.kept_damage import KeptDamage
@@ -251,8 +251,6 @@ class Acquiring:
             for warning in (*self.warnings, *_diverts(store.core)):
                 store.core.events.add("configuration", warning)
             _tell_recovered(store)
-            if words := take_words(store.core.root):
-                store.core.events.add("mount-lost", words)
             store.snapshotting.sweep()
             sweep(self.layout.root, self.layout.journal_dir)
             delete_unreferenced(store.core, journals)

@@ -51,7 +51,6 @@ from journalfs.ids import MessageId, PageNumber, Position
 from journalfs.limits import FOLLOW_INTERVAL_S, SETTLED_OPERATIONS
 from journalfs.live.content import Why
 from journalfs.live.core import Core
-from journalfs.live.events import leave_words
 from journalfs.live.explaining import Explanations
 from journalfs.live.index import IndexDescription, describe, with_ledger
 from journalfs.message.outgoing import CoreMessage, Outgoing
@@ -487,9 +486,6 @@ class WritingStore(SelfReadingStore):
         self.core.keep_aside(aside=False)
         super().save_index()
         self.core.keep_aside()
-
-    def leave_words(self, text: str) -> None:
-        leave_words(self.core.root, text)
 
     def emptied(self, what: str, reason: str) -> None:
         self.core.events.add("emptied", f"{what}: {reason}", level=logging.INFO, what=what, reason=reason)
