@@ -98,7 +98,7 @@ def test_a_connection_that_is_broken_off(tmp_path: Path, connections: Path) -> N
             assert errno_of(os.close, descriptor) == errno.ENOTCONN
         used.ends()
         assert "the kernel broke the mount's connection off, with 3 files open" in used.log.read_text()
-    with mounted_for_writing(used.store, tmp_path / "mnt") as mount:
+    with mounted_for_writing(used.store, tmp_path / "mnt"):
         # What the reader of `.take` had is not acknowledged; what was not flushed was not told to be kept.
         assert bodies(used.queue) == [*TOLD, "complete", "unfinished"]
         write(folder.parent / "in.txt", b"again\n")
@@ -113,7 +113,7 @@ def test_a_connection_that_is_broken_off_while_nothing_is_written(tmp_path: Path
         used.ends()
         assert "the kernel broke the mount's connection off" in used.log.read_text()
     assert {path: path.read_bytes() for path in used.store.rglob("*.amq")} == before
-    with mounted(used.store, tmp_path / "mnt") as mount:
+    with mounted(used.store, tmp_path / "mnt"):
         assert bodies(used.queue) == TOLD
 
 
@@ -134,7 +134,7 @@ def test_a_mount_that_is_detached_while_files_are_open(tmp_path: Path) -> None:
         os.close(taker)
         used.ends()
         assert "broke" not in used.log.read_text()
-    with mounted_for_writing(used.store, tmp_path / "mnt") as mount:
+    with mounted_for_writing(used.store, tmp_path / "mnt"):
         # A reader that closes and goes on has acknowledged what it got.
         assert bodies(used.queue)[-2:] == ["complete", "unfinished, and more"]
         assert bodies(used.queue)[-3] == TOLD[-1]
