@@ -160,6 +160,7 @@ def _serve(request: Start, place: Path, ready: Callable[[], None]) -> None:
     try:
         store = request.open_store()
     finally:
+        gc.freeze()  # else the first object that is made then has all of it looked through
         gc.enable()
     # An older store is read only whatever was asked for.
     options = replace(request.options, read_only=True) if store.read_only else request.options
