@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from journalfs.engine._native import ffi, lib
@@ -87,6 +88,22 @@ def _place(first: int, rid: int, room_bytes: int, *, empty: bool, flags: int = 0
     return place
 
 
+class Contents(NamedTuple):
+    """Byte strings that lie in one."""
+
+    memory: bytes
+    offsets: array[int]
+    lengths: array[int]
+
+    @classmethod
+    def of(cls, contents: Sequence[bytes]) -> Contents:
+        lengths = array("I", map(len, contents))
+        return cls(b"".join(contents), array("Q", accumulate(lengths[:-1], initial=0)), lengths)
+
+    def each(self) -> list[bytes]:
+        return [self.memory[at : at + size] for at, size in zip(self.offsets, self.lengths, strict=True)]
+
+
 class TableRows(NamedTuple):
     """Rows of a journal's table, in columns."""
 
@@ -94,8 +111,12 @@ class TableRows(NamedTuple):
     kinds: Sequence[int]
     txs: Sequence[int]
     user_types: Sequence[int]
-    contents: Sequence[bytes]
+    contents: Sequence[bytes] | Contents
     """Of a PREPARE what it says beside, else the body."""
+
+    def each(self) -> Iterator[tuple[int, int, int, int, bytes]]:
+        contents = self.contents.each() if isinstance(self.contents, Contents) else self.contents
+        return zip(self.ids, self.kinds, self.txs, self.user_types, contents, strict=True)
 
 
 def table_records(
@@ -106,15 +127,34 @@ def table_records(
     """
     place = _place(first, rid, room_bytes, empty=empty)
     out = ffi.gc(ffi.new("jfs_older_out *"), lib.jfs_older_free)
-    bodies = b"".join(rows.contents)
-    numbers = [_view("int64_t[]", array("q", column)) for column in rows[:4]]
-    lengths = _view("uint32_t[]", array("I", map(len, rows.contents)))
-    given = (*numbers, lengths, _view("uint8_t[]", bodies), len(bodies), len(rows.ids))
-    check(
-        lib.jfs_older_table(counts.pointer, ffi.new("jfs_older_rows *", given), place, out),
-        "reading rows of a table",
-    )
+    contents = rows.contents if isinstance(rows.contents, Contents) else Contents.of(rows.contents)
+    columns = [one if isinstance(one, array) else array("q", one) for one in rows[:4]]
+    given = _rows_of(columns, contents)
+    check(lib.jfs_older_table(counts.pointer, given[0], place, out), "reading rows of a table")
     return Rewritten(out), place.next
+
+
+def copied_rows(copied: bytes, count: int, id_max: int) -> tuple[TableRows, array[int]] | None:
+    """So many rows as PostgreSQL copies them in binary (see `jfs_older_copied`), and the sequence number of
+    each. None: one is not as brokers write them, or has an id beyond `id_max`.
+    """
+    ids, kinds, txs, types, seqs = (array("q", bytes(8 * count)) for _ in range(5))
+    contents = Contents(copied, array("Q", bytes(8 * count)), array("I", bytes(4 * count)))
+    given = _rows_of((ids, kinds, txs, types), contents)
+    status = lib.jfs_older_copied(given[1], len(copied), id_max, given[0], _view("int64_t[]", seqs))
+    if status == lib.JFS_MALFORMED:
+        return None
+    check(status, "reading rows of a table")
+    return TableRows(ids, kinds, txs, types, contents), seqs
+
+
+def _rows_of(columns: Sequence[array[int]], contents: Contents) -> tuple[Any, ...]:
+    """For C; what lies behind the first is what that points to."""
+    memory = _view("uint8_t[]", contents.memory)
+    numbers = [_view("int64_t[]", one) for one in columns]
+    lengths = _view("uint64_t[]", contents.offsets), _view("uint32_t[]", contents.lengths)
+    given = (*numbers, *lengths, memory, len(contents.memory), len(contents.lengths))
+    return ffi.new("jfs_older_rows *", given), memory, given
 
 
 def rewrite_page(file: MappedFile, *, flags: int = 0, routes: Routes | None = None) -> Rewritten:

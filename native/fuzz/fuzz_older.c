@@ -2,13 +2,14 @@
  *
  * Input: what it is (u8), flags (u8), then a file: a journal of KahaDB (0) or a data log of an AMQ Message Store (1), a
  * journal file (2), a page (3), messages of ActiveMQ 5 one behind the other, each with its length (u16) before it (4), or
- * rows of a table (5): kind, user type, transaction, id and length (u8 each), and so many bytes.
+ * rows of a table (5): kind, user type, transaction, id and length (u8 each), and so many bytes; or such rows as
+ * PostgreSQL copies them (6).
  */
 #include "fuzz.h"
 #include "jfs_openwire.h"
 #include "jfs_replay.h"
 
-enum { KAHADB, AMQ, JOURNAL, PAGE, MESSAGES, TABLE, WHAT_COUNT, ROWS = 8, MESSAGES_MAX = 64, RID = 7, HEADER_BYTES = 16 };
+enum { KAHADB, AMQ, JOURNAL, PAGE, MESSAGES, TABLE, COPIED, WHAT_COUNT, ROWS = 8, MESSAGES_MAX = 64, RID = 7, HEADER_BYTES = 16 };
 
 static const uint8_t ADDRESS[] = {1, 0, 0, 0, 2, 'a', 0};
 static const uint32_t ADDRESS_STARTS[] = {0, sizeof ADDRESS};
@@ -141,15 +142,17 @@ static void page(const uint8_t *data, size_t size, uint8_t flags) {
 
 static void table(const uint8_t *data, size_t size, uint8_t flags) {
     int64_t numbers[4][MESSAGES_MAX];
+    uint64_t offsets[MESSAGES_MAX];
     uint32_t lengths[MESSAGES_MAX];
     uint8_t bodies[MESSAGES_MAX * 255 + 1];
-    jfs_older_rows rows = {numbers[0], numbers[1], numbers[2], numbers[3], lengths, bodies, 0, 0};
+    jfs_older_rows rows = {numbers[0], numbers[1], numbers[2], numbers[3], offsets, lengths, bodies, 0, 0};
     for (size_t at = 0; size - at >= 5 && rows.count < MESSAGES_MAX; rows.count++) {
         const size_t left = size - at - 5, length = data[at + 4] < left ? data[at + 4] : left;
         numbers[0][rows.count] = data[at + 3] - 1;
         numbers[1][rows.count] = data[at];
         numbers[2][rows.count] = data[at + 2];
         numbers[3][rows.count] = data[at + 1];
+        offsets[rows.count] = rows.body_bytes;
         lengths[rows.count] = (uint32_t)length;
         memcpy(bodies + rows.body_bytes, data + at + 5, length);
         rows.body_bytes += length;
@@ -175,6 +178,19 @@ static void table(const uint8_t *data, size_t size, uint8_t flags) {
     jfs_older_counts_free(counts);
 }
 
+/* What is taken apart lies in the input. */
+static void copied(const uint8_t *data, size_t size, uint8_t flags) {
+    int64_t numbers[5][ROWS];
+    uint64_t offsets[ROWS];
+    uint32_t lengths[ROWS];
+    jfs_older_rows rows = {
+        .id = numbers[0], .kind = numbers[1], .tx = numbers[2], .user_type = numbers[3], .offset = offsets, .length = lengths};
+    rows.count = flags % (ROWS + 1);
+    if (jfs_older_copied(data, size, INT64_MAX / 2, &rows, numbers[4]) != JFS_OK) return;
+    FUZZ_CHECK(rows.body_bytes == size);
+    for (uint32_t i = 0; i < rows.count; i++) FUZZ_CHECK(offsets[i] + lengths[i] <= size);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 2) return 0;
     const uint8_t what = data[0] % WHAT_COUNT, flags = data[1];
@@ -185,6 +201,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     case PAGE: page(data, size, flags); break;
     case MESSAGES: messages(data, size, flags); break;
     case TABLE: table(data, size, flags); break;
+    case COPIED: copied(data, size, flags); break;
     default: replay(data, size, what, flags);
     }
     return 0;

@@ -50,17 +50,26 @@ typedef struct {
 jfs_status jfs_older_journal(jfs_older_counts *counts, const uint8_t *bytes, const jfs_scan *scan,
                              jfs_older_place *place, jfs_older_out *out);
 
-/* Rows of a journal's table: columns of `count`, and what they hold of bytes one behind the other. */
+/* Rows of a journal's table: columns of `count`, and where the bytes are that they hold. */
 typedef struct {
-    const int64_t *id;
-    const int64_t *kind;
-    const int64_t *tx;
-    const int64_t *user_type;
-    const uint32_t *length; /* of a row's `record`, of a PREPARE that of its `txdata` */
+    int64_t *id;
+    int64_t *kind;
+    int64_t *tx;
+    int64_t *user_type;
+    uint64_t *offset;       /* of a row's `record`, of a PREPARE that of its `txdata` */
+    uint32_t *length;
     const uint8_t *bodies;
-    uint64_t body_bytes;    /* all of them */
+    uint64_t body_bytes;
     uint32_t count;
 } jfs_older_rows;
+
+/*
+ * Takes apart `count` rows as PostgreSQL copies them in its binary format, each with id, recordtype, txid,
+ * userrecordtype, record, txdata and seq, and nothing else: the columns of *rows, and `seq`, have room for so many.
+ * JFS_MALFORMED: one is not as brokers write them, or has an id or tx beyond `id_max`.
+ */
+jfs_status jfs_older_copied(const uint8_t *bytes, uint64_t size_bytes, int64_t id_max, jfs_older_rows *rows,
+                            int64_t *seq);
 
 /*
  * Appends the records that rows say, as many as there is room for. An ADD of what only changes a message is an UPDATE.

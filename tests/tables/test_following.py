@@ -169,7 +169,7 @@ class _Noted:
 
     def take(self, rows: TableRows, known: KnownRows) -> None:
         self.rows.extend(rows.ids)
-        known.add(*rows.ids)
+        known.add(rows.ids)
 
     def gone(self, record_id: int) -> None:
         self.went.append(record_id)

@@ -148,3 +148,49 @@ def test_rows_that_no_broker_writes_hide_no_others(change: str, reason: str, tmp
         assert [line["body"] for line in lines_in(store, "orders")][-2:] == ["two", "three"]
 
     write_in(url, goes_on)
+
+
+def test_odd_rows_among_those_that_are_copied_hide_no_others(
+    empty_database: Callable[[str], str], tmp_path: Path
+) -> None:
+    """PostgreSQL copies rows, and also where its columns have other types than a broker gives them, all is
+    read.
+    """
+    url = empty_database("postgresql")
+    changes = {
+        "userrecordtype = 256": "userrecordtype 256 is of no record",
+        "id = NULL": "id is no number",
+        "recordtype = 300": "record type 300 is none of the journal's",
+        "txid = 9223372036854775807": "txid 9223372036854775807 is too large",
+        "record = NULL": "missing",
+    }
+
+    async def filled(store: WritingStore) -> None:
+        await make(store, "orders")
+        lines = b"".join(b"%d\n" % number for number in range(3_000))
+        await publish(store, "orders", None, "in.txt", lines)
+
+    folder = instance_at(tmp_path, url)
+    write_in(folder, filled)
+    database = Database(settings_of(url))
+
+    def change(statement: str) -> None:
+        with database.begin("change it") as connection:
+            connection.execute(text(statement))
+
+    def bodies() -> list[object]:
+        return [line.get("body") for line in objects("cat", folder, "orders")]
+
+    with database.begin("look at it") as connection:
+        asked = "SELECT seq FROM messages WHERE userrecordtype = 45 ORDER BY seq"
+        seqs = connection.execute(text(asked)).scalars().all()
+    for number, one in enumerate(changes):
+        change(f"UPDATE messages SET {one} WHERE seq = {seqs[100 * number]}")
+    found = bodies()
+    assert 2_990 < len(found) < 3_000
+    assert found[-1] == "2999"
+    checked = journalfs("check", folder).stdout
+    assert [one for one in changes.values() if one not in checked] == []
+    change("ALTER TABLE messages ALTER id TYPE numeric")
+    assert bodies() == found
+    database.close()

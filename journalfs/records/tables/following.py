@@ -13,13 +13,15 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from sqlalchemy import ColumnElement, Connection, CursorResult, Select, Table, func, select
+from sqlalchemy import ColumnElement, Connection, Select, Table, func, select
 
 from journalfs import door
-from journalfs.engine.older import TableRows
+from journalfs.engine.older import TableRows, copied_rows
 from journalfs.format.page_folder import ADDRESS_FILE_NAME
 from journalfs.format.record_types import RecordKind
 from journalfs.records.tables.database import Database, NoContent
@@ -33,10 +35,17 @@ ROWS_PER_LOOK: Final = 20_000
 CHUNK_IDS: Final = 2_048
 CHUNKS_PER_LOOK: Final = 16
 
-_ENDED: Final = frozenset({RecordKind.COMMIT})
+_NUMBER_OIDS: Final = frozenset({20, 21, 23})
+_BYTES_OID: Final = 17
+_CONTENT_COLUMNS: Final = frozenset({4, 5})
+"""Of `FollowedJournal._rows`; types as PostgreSQL numbers them."""
+
+_ENDED: Final = frozenset({int(RecordKind.COMMIT)})
 _UNTYPED: Final = frozenset({RecordKind.COMMIT, RecordKind.PREPARE, RecordKind.DELETE_TX})
 _USER_TYPE_MAX: Final = 0xFF
-_OF_TX: Final = frozenset({RecordKind.ADD_TX, RecordKind.UPDATE_TX, RecordKind.DELETE_TX, RecordKind.PREPARE})
+_OF_TX: Final = frozenset(
+    map(int, (RecordKind.ADD_TX, RecordKind.UPDATE_TX, RecordKind.DELETE_TX, RecordKind.PREPARE))
+)
 _ASKED_AT_ONCE: Final = 500
 LATE_ROWS: Final = 1_000
 """A row may be committed behind so many later ones: threads of a broker number them, and then wait."""
@@ -77,23 +86,38 @@ class KnownRows:
         self._chunks: list[_Chunk] = []
         self._due = self._next = 0
         """How many chunks are to be counted, and which one is next."""
-        self.highest = 0
+        self._highest = 0
+        self._added: list[array[int]] = []
+        """What is not in chunks yet: most who read a table never ask."""
+
+    @property
+    def highest(self) -> int:
+        self._take_in()
+        return self._highest
 
     def __contains__(self, record_id: int) -> bool:
+        self._take_in()
         at = bisect_right(self._firsts, record_id) - 1
         ids = self._chunks[at].ids if at >= 0 else ()
         place = bisect_left(ids, record_id)
         return place < len(ids) and ids[place] == record_id
 
-    def add(self, *record_ids: int) -> None:
+    def add(self, record_ids: Sequence[int]) -> None:
         """One more row of each id above 0."""
-        rows = Counter(record_ids)
-        later = sorted(one for one in rows if one > self.highest)
+        self._added.append(array("q", record_ids))
+
+    def _take_in(self) -> None:
+        added, self._added = self._added, []
+        for record_ids in added:
+            self._put(Counter(record_ids))
+
+    def _put(self, rows: Counter[int]) -> None:
+        later = sorted(one for one in rows if one > self._highest)
         for record_id in rows if len(later) < len(rows) else ():
-            if 0 < record_id <= self.highest:
+            if 0 < record_id <= self._highest:
                 self._add(record_id, rows[record_id])
         if later:
-            self.highest = later[-1]
+            self._highest = later[-1]
         while later:
             if not self._chunks or len(self._chunks[-1].ids) >= CHUNK_IDS:
                 self._firsts.append(later[0])
@@ -127,6 +151,7 @@ class KnownRows:
 
     def changed(self) -> None:
         """Something in the database is otherwise: every chunk may be."""
+        self._take_in()
         self._due = len(self._chunks)
 
     @property
@@ -135,6 +160,7 @@ class KnownRows:
 
     def gone(self, connection: Connection) -> Iterator[int]:
         """Ids of which the table has no rows any more. All rows that there are must be known."""
+        self._take_in()
         left = CHUNKS_PER_LOOK
         if self._due:  # the oldest ones in each look, as long as they go
             while self._chunks:
@@ -184,7 +210,16 @@ class RowSink(Protocol):
         """A row that no broker writes."""
 
 
-def _columns(found: Sequence[Sequence[Any]]) -> TableRows | None:
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    rows: TableRows
+    seqs: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.seqs)
+
+
+def _columns(found: Sequence[Sequence[Any]]) -> _Columns | None:
     """Rows as a broker writes them. None: one of them is to be looked at on its own."""
     ids, kinds, txs, user_types, bodies, extras, seqs = zip(*found, strict=True)
     of_numbers = {*map(type, ids), *map(type, kinds), *map(type, txs), *map(type, user_types)}
@@ -199,7 +234,7 @@ def _columns(found: Sequence[Sequence[Any]]) -> TableRows | None:
         bodies = tuple(extra if kind == RecordKind.PREPARE else body for kind, body, extra in pairs)
     if type(None) in of_contents:
         bodies = tuple(body or b"" for body in bodies)
-    return TableRows(ids, kinds, txs, user_types, bodies)
+    return _Columns(TableRows(ids, kinds, txs, user_types, bodies), seqs)
 
 
 def _is_typed(kind: int, user_type: int) -> bool:
@@ -245,6 +280,8 @@ class FollowedJournal:
         """Sequence of the last row that was taken."""
         self._late: set[tuple[Any, ...]] = set()
         """Sequence, id and type of those that were taken of the last `LATE_ROWS` numbers."""
+        self._newest: list[list[Sequence[Any]]] = []
+        """Columns of what is to be among them, in the order of the sequence."""
         self._id_max = 0
         """Of all rows that were taken, also of those that the sink does not know."""
         self._open: set[int] = set()
@@ -257,16 +294,13 @@ class FollowedJournal:
         """Take over what came since, at most `rows_max` rows, or those that are as `where` says. Returns how
         many there were.
         """
-        c = self.table.c
         wanted = self._rows().limit(rows_max)
         if self._last is not None:
-            wanted = wanted.where(c.seq > self._last)
-        if rows_max is None:
-            wanted = wanted.execution_options(stream_results=True, max_row_buffer=ROWS_AT_ONCE_MIN)
+            wanted = wanted.where(self.table.c.seq > self._last)
         if where is not None:
             wanted = wanted.where(where)
         count = 0
-        with closing(_batches(connection.execute(wanted))) as batches:
+        with closing(_batches(connection, wanted, all_there_are=rows_max is None)) as batches:
             for batch in batches:
                 self._take_batch(batch)
                 count += len(batch)
@@ -277,14 +311,28 @@ class FollowedJournal:
         c = self.table.c
         return select(c.id, c.recordtype, c.txid, c.userrecordtype, c.record, c.txdata, c.seq).order_by(c.seq)
 
-    def _take_batch(self, batch: Sequence[Any]) -> None:
-        numbered = [one for one in batch if one[6] is not None][-LATE_ROWS:]
+    def _take_batch(self, batch: _Columns | Sequence[Any]) -> None:
+        columns = batch if isinstance(batch, _Columns) else _columns(batch)
+        if columns is None:
+            assert not isinstance(batch, _Columns)
+            self._note(*zip(*[(one[6], one[0], one[3]) for one in batch if one[6] is not None], strict=True))
+            self._take(self._looked_at(batch))
+        else:
+            self._note(columns.seqs, columns.rows.ids, columns.rows.user_types)
+            self._take(columns.rows)
+
+    def _note(self, *numbered: Sequence[Any]) -> None:
+        """Sequence, id and type of rows that are taken, as columns."""
         if numbered:
-            self._last = max(self._last or 0, int(numbered[-1][6]))
-            self._late.update((one[6], one[0], one[3]) for one in numbered)
-            if len(self._late) > 3 * LATE_ROWS:
-                self._late = {one for one in self._late if one[0] > self._last - LATE_ROWS}
-        self._take(_columns(batch) or self._looked_at(batch))
+            self._last = max(self._last or 0, int(numbered[0][-1]))
+            self._newest.append([one[-LATE_ROWS:] for one in numbered])
+            while sum(len(one[0]) for one in self._newest[1:]) >= LATE_ROWS:
+                del self._newest[0]
+
+    def _note_late(self) -> None:
+        self._late.update(chain.from_iterable(zip(*one, strict=True) for one in self._newest))
+        self._newest.clear()
+        self._late = {one for one in self._late if one[0] > (self._last or 0) - LATE_ROWS}
 
     def _take(self, rows: TableRows | None) -> None:
         if rows is None:
@@ -293,11 +341,8 @@ class FollowedJournal:
         if self._heard is not None:
             self._heard(rows)
         self._sink.take(rows, self.known)
-        for kind, tx in zip(rows.kinds, rows.txs, strict=True):
-            if kind in _OF_TX:
-                self._open.add(tx)
-            elif kind in _ENDED:
-                self._open.discard(tx)
+        self._open.update(compress(rows.txs, map(_OF_TX.__contains__, rows.kinds)))
+        self._open.difference_update(compress(rows.txs, map(_ENDED.__contains__, rows.kinds)))
 
     def _looked_at(self, batch: Sequence[Any]) -> TableRows | None:
         rows: list[Row] = []
@@ -308,7 +353,7 @@ class FollowedJournal:
                 record_id, tx = (
                     one if isinstance(one, int) and abs(one) < 2**63 else 0 for one in (found[0], found[2])
                 )
-                self.known.add(record_id)
+                self.known.add([record_id])
                 if self._heard is not None:  # so that its transaction never ends, which would take it away
                     self._heard(TableRows([record_id], [RecordKind.ADD_TX], [tx], [0], [b""]))
                 self._sink.refused(int(found[6] or 0), str(error))
@@ -331,6 +376,7 @@ class FollowedJournal:
         """Take over rows that were committed behind later ones, and those that have the numbers of rows that
         went: a broker that starts again goes on behind the last row that there is.
         """
+        self._note_late()
         c, there = self.table.c, self._numbered(connection)
         known_to = (self._last or 0) - LATE_ROWS
         highest = (self._last if there else connection.execute(select(func.max(c.seq))).scalar()) or 0
@@ -347,6 +393,7 @@ class FollowedJournal:
             found = connection.execute(self._rows().where(c.seq.in_(late[at : at + _ASKED_AT_ONCE]))).all()
             if batch := [one for one in found if (one[6], one[0], one[3]) not in self._late]:
                 self._take_batch(batch)
+                self._note_late()
 
     def _numbered(self, connection: Connection) -> set[tuple[Any, ...]]:
         c, last = self.table.c, self._last or 0
@@ -363,20 +410,69 @@ class FollowedJournal:
                 self._sink.rolled_back(tx)
 
 
-def _batches(result: CursorResult[Any]) -> Generator[Sequence[Any], None, None]:
-    """Rows of so many bytes or more at once; the next ones come while these are looked at."""
-    rows = ROWS_AT_ONCE_MIN
-    batch: Sequence[Any] = result.fetchmany(rows)
-    if len(batch) < rows:
-        yield from [batch] if batch else []
+def _batches(
+    connection: Connection, wanted: Select[Any], *, all_there_are: bool
+) -> Generator[_Columns | Sequence[Any], None, None]:
+    """Rows of so many bytes or more at once. Where they are many, the next ones come while these are looked
+    at.
+    """
+    if not all_there_are:
+        yield from _fetched(connection.execute(wanted))
         return
-    with ThreadPoolExecutor(1, "rows") as thread:
-        while batch:
-            body_bytes = sum(len(one[4]) for one in batch if isinstance(one[4], bytes))
-            rows = max(ROWS_AT_ONCE_MIN, min(ROWS_AT_ONCE, BATCH_BYTES * len(batch) // (body_bytes + 1)))
-            coming = thread.submit(result.fetchmany, rows)
+    if connection.dialect.driver == "psycopg" and _can_be_copied(connection, wanted):
+        source = _copied(connection, wanted)
+    else:
+        streamed = wanted.execution_options(stream_results=True, max_row_buffer=ROWS_AT_ONCE_MIN)
+        source = _fetched(connection.execute(streamed))
+    with closing(source), ThreadPoolExecutor(1, "rows") as thread:
+        coming = thread.submit(next, source, None)
+        while (batch := coming.result()) is not None:
+            coming = thread.submit(next, source, None)
             yield batch
-            batch = coming.result()
+
+
+def _fetched(result: Any) -> Generator[Sequence[Any], None, None]:
+    rows = ROWS_AT_ONCE_MIN
+    while batch := result.fetchmany(rows):
+        yield batch
+        if len(batch) < rows:
+            return
+        body_bytes = sum(len(one[4]) for one in batch if isinstance(one[4], bytes))
+        rows = max(ROWS_AT_ONCE_MIN, min(ROWS_AT_ONCE, BATCH_BYTES * len(batch) // (body_bytes + 1)))
+
+
+def _can_be_copied(connection: Connection, wanted: Select[Any]) -> bool:
+    """Whether PostgreSQL's columns have the types that those of a broker's tables have."""
+    found: Any = connection.execute(wanted.limit(0)).cursor
+    *numbers, record, extra, seq = (one.type_code for one in found.description)
+    return _NUMBER_OIDS.issuperset((*numbers, seq)) and {record, extra} == {_BYTES_OID}
+
+
+def _copied(connection: Connection, wanted: Select[Any]) -> Generator[_Columns | Sequence[Any], None, None]:
+    from journalfs.records.tables.bounded import copied  # noqa: PLC0415 - an optional library
+
+    with closing(copied(connection, wanted, BATCH_BYTES)) as blocks:
+        for block, count in blocks:
+            columns = copied_rows(block, count, ID_MAX)
+            yield _fields(block) if columns is None else _Columns(*columns)
+
+
+def _fields(copied: bytes) -> list[list[Any]]:
+    """Each row's, as PostgreSQL copies them in binary: numbers, contents or None."""
+    rows: list[list[Any]] = []
+    at = 0
+    while at < len(copied):
+        row: list[Any] = []
+        fields, at = int.from_bytes(copied[at : at + 2], "big"), at + 2
+        for column in range(fields):
+            length, at = int.from_bytes(copied[at : at + 4], "big", signed=True), at + 4
+            content = copied[at : at + max(length, 0)]
+            is_number = column not in _CONTENT_COLUMNS
+            value = int.from_bytes(content, "big", signed=True) if is_number else content
+            row.append(None if length < 0 else value)
+            at += len(content)
+        rows.append(row)
+    return rows
 
 
 class FollowedFiles:
@@ -398,7 +494,7 @@ class FollowedFiles:
         for row_id, name in connection.execute(asked).all():
             if row_id in self._known or not wanted(name or ""):
                 continue
-            self._known.add(int(row_id))
+            self._known.add([int(row_id)])
             if not can_be_a_file(name):
                 reason = f"{name!r} cannot be the name of a file"
                 self._damage.damage(self.table.name, int(row_id), 0, "file-name", reason)

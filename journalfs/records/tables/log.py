@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import errno
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import compress
+from operator import ne
 from typing import Any, Final
 
 from sqlalchemy import Connection, Table, bindparam, case, delete, func, insert
@@ -31,6 +34,8 @@ _NO_TYPE: Final = -1
 _NOTHING: Final = -1
 
 _ENDS: Final = frozenset({RecordKind.PREPARE, RecordKind.COMMIT})
+_CHANGES: Final = frozenset(map(int, (RecordKind.ADD_TX, RecordKind.UPDATE_TX)))
+_SETTLING: Final = frozenset(map(int, (RecordKind.DELETE_TX, RecordKind.COMMIT)))
 _OF_TX: Final = _ENDS | {RecordKind.ADD_TX, RecordKind.UPDATE_TX, RecordKind.DELETE_TX}
 INSERTED: Final = _OF_TX | {RecordKind.ADD, RecordKind.UPDATE}
 """What a table has rows for."""
@@ -96,8 +101,8 @@ class TableLog:
         for may lack it.
         """
         self._transactions: dict[int, _Transaction] = {}
-        self._transaction_of: dict[int, _Transaction] = {}
-        """By the records that have rows."""
+        self._transaction_of: dict[int, int] = {}
+        """Its number, by the records that have rows."""
         self._seq = 0
         c = table.c
         self._insert = insert(table)
@@ -122,15 +127,21 @@ class TableLog:
 
     def read(self, rows: TableRows) -> None:
         """Rows that are there, in their order."""
-        for record_id, kind, tx in zip(rows.ids, rows.kinds, rows.txs, strict=True):
-            if tx <= 0:
-                continue
-            if kind in (RecordKind.ADD_TX, RecordKind.UPDATE_TX):
-                self._belongs(tx, record_id)
-            elif kind == RecordKind.DELETE_TX:
-                self._transaction(tx).deletes.append(record_id)
-            elif kind == RecordKind.COMMIT:
+        of, kinds = self._transaction_of, rows.kinds
+        belongs = list(map(_CHANGES.__contains__, kinds))
+        ids, txs = list(compress(rows.ids, belongs)), list(compress(rows.txs, belongs))
+        is_fresh = map(ne, map(of.get, ids), txs)
+        fresh = dict.fromkeys(compress(zip(ids, txs, strict=True), is_fresh))
+        for tx, count in Counter(tx for _, tx in fresh).items():
+            self._transaction(tx).records += count
+        of.update(iter(fresh))
+        for record_id, tx, kind in compress(
+            zip(rows.ids, rows.txs, kinds, strict=True), map(_SETTLING.__contains__, kinds)
+        ):
+            if tx > 0 and kind == RecordKind.COMMIT:
                 self._transaction(tx).is_committed = True
+            elif tx > 0:
+                self._transaction(tx).deletes.append(record_id)
 
     def begin(self, records: Iterable[StagedRecord]) -> int | None:
         """Ask for a flush to be made durable, without waiting: a descriptor that is readable when there is
@@ -285,15 +296,14 @@ class TableLog:
         return found
 
     def _belongs(self, tx: int, record_id: int) -> None:
-        transaction = self._transaction(tx)
-        if self._transaction_of.get(record_id) is not transaction:
-            self._transaction_of[record_id] = transaction
-            transaction.records += 1
+        if self._transaction_of.get(record_id) != tx:
+            self._transaction_of[record_id] = tx
+            self._transaction(tx).records += 1
 
     def _deleted(self, changes: _Changes, ids: Sequence[int]) -> None:
         changes.deleted.extend(ids)
         for record_id in ids:
-            transaction = self._transaction_of.pop(record_id, None)
+            transaction = self._transactions.get(self._transaction_of.pop(record_id, _NOTHING))
             if transaction is not None:
                 transaction.records -= 1
                 self._settled(changes, transaction)
@@ -307,7 +317,7 @@ class TableLog:
     def _forget(self, tx: int) -> None:
         gone = self._transactions.pop(tx, None)
         if gone is not None and gone.records:
-            for record_id in [one for one, found in self._transaction_of.items() if found is gone]:
+            for record_id in [one for one, found in self._transaction_of.items() if found == tx]:
                 del self._transaction_of[record_id]
 
     # ---- statements ----

@@ -153,8 +153,8 @@ class _Bindings(_Taking):
 
     def take(self, rows: TableRows, known: KnownRows) -> None:
         self.note_ids(rows)
-        known.add(*rows.ids)
-        for row in zip(*rows, strict=True):
+        known.add(rows.ids)
+        for row in rows.each():
             self._take(row)
 
     def _take(self, row: Row) -> None:
@@ -184,9 +184,9 @@ class _Messages(_Taking):
     def take(self, rows: TableRows, known: KnownRows) -> None:
         self.note_ids(rows)
         if _LATE.isdisjoint(rows.user_types) and INSERTED.issuperset(rows.kinds):
-            known.add(*rows.ids)
+            known.add(rows.ids)
             self.out.rows(rows)
-        elif kept := [row for row in zip(*rows, strict=True) if self._is_kept(row, known)]:
+        elif kept := [row for row in rows.each() if self._is_kept(row, known)]:
             self.out.rows(TableRows(*zip(*kept, strict=True)))
 
     def _is_kept(self, row: Row, known: KnownRows) -> bool:
@@ -194,7 +194,7 @@ class _Messages(_Taking):
         if user_type in _LATE and record_id not in known:
             # A broker deletes rows by their message: what it inserts behind that stays.
             return False
-        known.add(record_id)
+        known.add([record_id])
         if kind not in INSERTED:
             reason = f"record type {kind} is none of the journal's"
             self.out.damage(self._table, record_id, 0, "unknown-record", reason)
