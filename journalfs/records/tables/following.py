@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -31,6 +31,7 @@ ROWS_AT_ONCE: Final = 2_000
 BATCH_BYTES: Final = 1 << 20
 """Of rows at once, as far as can be foreseen: as much stays near the processor."""
 
+BATCHES_AHEAD: Final = 3
 ROWS_PER_LOOK: Final = 20_000
 CHUNK_IDS: Final = 2_048
 CHUNKS_PER_LOOK: Final = 16
@@ -425,9 +426,9 @@ def _batches(
         streamed = wanted.execution_options(stream_results=True, max_row_buffer=ROWS_AT_ONCE_MIN)
         source = _fetched(connection.execute(streamed))
     with closing(source), ThreadPoolExecutor(1, "rows") as thread:
-        coming = thread.submit(next, source, None)
-        while (batch := coming.result()) is not None:
-            coming = thread.submit(next, source, None)
+        coming = deque(thread.submit(next, source, None) for _ in range(BATCHES_AHEAD))
+        while (batch := coming.popleft().result()) is not None:
+            coming.append(thread.submit(next, source, None))
             yield batch
 
 
