@@ -109,14 +109,14 @@ def test_what_python_has_no_driver_of_is_reached_by_javas(
     assert journalfs("create", source).returncode == 0
     with in_a_shell(source, tmp_path / "mnt") as store:
         store.create("orders", "orders")
-        store.publish("orders", None, "in.txt", b"".join(b"line %d\n" % n for n in range(20)))
+        store.publish("orders", None, "in.txt", b"".join(b"line %d\n" % n for n in range(300)))
         store.publish("orders", None, "big.bin", b"x" * LARGE_BYTES)
     done = journalfs("convert", source, url, env=no_psycopg)
     assert done.returncode == 0, done.stderr
     by_java = journalfs("cat", url, "orders", env=no_psycopg)
     by_python = journalfs("cat", place, "orders")
     assert (by_java.returncode, by_java.stderr) == (0, "")
-    assert len(by_python.stdout.splitlines()) == 21
+    assert len(by_python.stdout.splitlines()) == 301
     assert by_java.stdout == by_python.stdout
 
 

@@ -36,6 +36,9 @@ ROWS_PER_LOOK: Final = 20_000
 CHUNK_IDS: Final = 2_048
 CHUNKS_PER_LOOK: Final = 16
 
+_THREAD_BOUND: Final = frozenset({"jdbc"})
+"""Drivers whose cursors are of the thread that made them."""
+
 _NUMBER_OIDS: Final = frozenset({20, 21, 23})
 _BYTES_OID: Final = 17
 _CONTENT_COLUMNS: Final = frozenset({4, 5})
@@ -425,11 +428,18 @@ def _batches(
     else:
         streamed = wanted.execution_options(stream_results=True, max_row_buffer=ROWS_AT_ONCE_MIN)
         source = _fetched(connection.execute(streamed))
-    with closing(source), ThreadPoolExecutor(1, "rows") as thread:
-        coming = deque(thread.submit(next, source, None) for _ in range(BATCHES_AHEAD))
-        while (batch := coming.popleft().result()) is not None:
-            coming.append(thread.submit(next, source, None))
-            yield batch
+    with closing(source):
+        for first in source:
+            yield first
+            if len(first) >= ROWS_AT_ONCE_MIN and connection.dialect.driver not in _THREAD_BOUND:
+                break
+        else:
+            return
+        with ThreadPoolExecutor(1, "rows") as thread:
+            coming = deque(thread.submit(next, source, None) for _ in range(BATCHES_AHEAD))
+            while (batch := coming.popleft().result()) is not None:
+                coming.append(thread.submit(next, source, None))
+                yield batch
 
 
 def _fetched(result: Any) -> Generator[Sequence[Any], None, None]:
