@@ -37,6 +37,7 @@ _ADDRESS_BINDING: Final = 44
 _QUEUE_BINDING: Final = 21
 _ADD: Final = 11
 _ADD_TX: Final = 13
+_RECORDS: Final = tuple(bytes((kind,)) for kind in range(11, 20))
 _SAMPLE_BYTES: Final = 1024 * 1024
 _ZEROS: Final = bytes(4096)
 
@@ -89,11 +90,20 @@ def forced(kind: str, folder: Path) -> OlderStore:
 
 def _journal_kind(journal_dir: Path, bindings_dir: Path) -> tuple[str, Path, str] | None:
     """Kind, the folder that shows it, and what it is called."""
-    if any(_names(journal_dir, "*.hq")):
+    files = _names(journal_dir, "*.hq")
+    if any(_is_hornetq_2_0(_beginning(path, 9)) for path in files):
+        advice = "HornetQ 2.1 to 2.4 can be read"
+        raise UnknownVersion(journal_dir, "a HornetQ 2.0 journal (*.hq without a version)", advice=advice)
+    if files:
         return HORNETQ, journal_dir, "a HornetQ journal (*.hq)"
     if any(_names(bindings_dir, "hornetq-*")):
         return HORNETQ, bindings_dir, "a HornetQ bindings journal"
     return _artemis_1(journal_dir, bindings_dir)
+
+
+def _is_hornetq_2_0(beginning: bytes) -> bool:
+    """Whether a first record, which repeats the file's id, follows that id at once."""
+    return beginning[4:5] in _RECORDS and beginning[:4] == beginning[5:9]
 
 
 def _artemis_1(journal_dir: Path, bindings_dir: Path) -> tuple[str, Path, str] | None:

@@ -176,6 +176,15 @@ def test_artemis_1_without_messages(tmp_path: Path) -> None:
     assert locate_store(tmp_path).journal_dir == tmp_path / "journal"
 
 
+def test_a_store_of_hornetq_2_0_is_named(tmp_path: Path) -> None:
+    """Its files begin with their id, as each record repeats it: there is no version before."""
+    (tmp_path / "journal").mkdir()
+    path = tmp_path / "journal" / "hornetq-data-8.hq"
+    path.write_bytes(bytes.fromhex("00000008 0c 00000008 000000000000 08f2") + bytes(1024))
+    with pytest.raises(UnknownVersion, match=r"HornetQ 2\.0 .* HornetQ 2\.1 to 2\.4 can be read"):
+        locate_store(tmp_path)
+
+
 def test_database_stores_are_named(stores: PristineStores) -> None:
     with pytest.raises(DatabaseStore, match=r"^postgresql.*a store in a database"):
         locate_store(stores["jdbc"])
@@ -186,6 +195,7 @@ def test_database_stores_are_named(stores: PristineStores) -> None:
     [
         (["kahadb/db.data"], "KahaDB"),
         (["db.data", "db-1.log"], "KahaDB"),
+        (["#210/db-1.log", "txStore/db-1.log"], "KahaDB"),
         (["bindings.txt", "data.txt"], "text export"),
         (["dump.sql"], "database dump"),
     ],

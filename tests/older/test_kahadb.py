@@ -139,6 +139,18 @@ def test_several_stores_below_one_folder_are_one(
         assert len(in_doubt) == len(set(in_doubt)) == len(truth[name]["prepared_transactions"]) > 0
 
 
+@pytest.mark.rule("S-215")
+def test_a_missing_file_of_one_of_several_stores_is_named(stores: PristineStores, tmp_path: Path) -> None:
+    for group in ("#210", "queue#3a#2f#2fother"):
+        shutil.copytree(stores[NAMES[-1]], tmp_path / "kahadb" / group)
+    gone = min((tmp_path / "kahadb" / "#210").glob("db-*.log"))
+    gone.unlink()
+    with closing(open_store(tmp_path / "kahadb", derived=tmp_path / "derived")) as opened:
+        made = derived_from(opened.core.root)
+        assert made is not None
+        assert {one.file for one in made.damage} == {f"#210/{gone.name}"}
+
+
 @pytest.mark.rule("S-216")
 @pytest.mark.parametrize(("decided", "counts"), [(True, (2, 3)), (False, (1, 1))])
 def test_what_several_stores_did_in_one_transaction_of_a_connection(

@@ -41,9 +41,11 @@ Load = Callable[[Place], bytes]
 class Places:
     """Reads places of journal files, which stay open."""
 
-    def __init__(self, files: dict[int, Path], root: Path) -> None:
+    def __init__(self, files: dict[int, Path], folder: Path, form: str, root: Path) -> None:
+        """`form`: how `folder` names a file of a number; `root` is the source's."""
         self._files = files
-        self._root = root
+        self._folder = folder.relative_to(root)
+        self._form = form
         self._open: dict[int, int] = {}
         self._mapped: dict[int, MappedFile] = {}
 
@@ -74,14 +76,13 @@ class Places:
     def read(self, file: int, offset: int, length: int) -> bytes:
         """Fewer bytes where the file ends. Raises `DecodeError` when there is no such file, `OSError`."""
         if file not in self._files:
-            raise DecodeError(offset, f"journal file {file} is not there")
+            raise DecodeError(offset, "the journal file is not there")
         if file not in self._open:
             self._open[file] = door.open_file(self._files[file])
         return os.pread(self._open[file], length, offset)
 
     def name(self, file: int) -> str:
-        path = self._files.get(file)
-        return str(path.relative_to(self._root)) if path is not None else f"journal file {file}"
+        return str(self._folder / self._form.format(file))
 
     def close(self) -> None:
         for descriptor in self._open.values():

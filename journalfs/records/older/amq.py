@@ -169,7 +169,7 @@ def write_content(
         out.refused(log_folder(source), source.root, found.refused)
     for one in found.damage:
         out.damage(one.file, one.offset, one.length_bytes, one.kind, one.reason)
-    places = Places(found.logs, source.root)
+    places = Places(found.logs, log_folder(source), "data-{}", source.root)
     try:
         load = partial(_command, places)
         writing = ContentWriter(out, load, places, layout=AMQ, hide_taken=False, told=told)

@@ -113,7 +113,7 @@ def _fill(
     out.note("read-from", f"{_name(folder, source.root)}: {replay.said}")
     for one in damage:
         out.damage(one.file, one.offset, one.length_bytes, one.kind, one.reason)
-    places = Places(kahadb_log.log_files(folder), source.root)
+    places = Places(kahadb_log.log_files(folder), folder, "db-{}.log", source.root)
     try:
         writer = ContentWriter(
             out, partial(command_at, places), places, layout=KAHADB, hide_taken=replay.hides_taken
