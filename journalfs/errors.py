@@ -381,17 +381,6 @@ class NameTaken(JournalfsError, identifier="name-taken", exit_code=EXIT_WRONG_CA
     """An address or queue of that name exists already; queue names are unique in a broker."""
 
 
-class InDoubt(JournalfsError, identifier="in-doubt", exit_code=EXIT_WRONG_CALL, errno=errnos.EINVAL):
-    """Nobody can tell whether messages that were being published have been."""
-
-    def __init__(self, note: str, address: str) -> None:
-        super().__init__(
-            f"{note}: whether these messages were published cannot be told any more, because {address} "
-            "remembers only ids that came later; look for one of them in the queues, and say --pending "
-            "published or --pending unpublished"
-        )
-
-
 class NotEmpty(JournalfsError, identifier="not-empty", exit_code=EXIT_WRONG_CALL, errno=errnos.ENOTEMPTY):
     """An address with queues, or a queue with messages, is not deleted."""
 

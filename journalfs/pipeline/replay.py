@@ -10,11 +10,9 @@ Of two calls at a time under one name, the one whose pending batch the other too
 batch of the other's, ends and is to be repeated: no call moves a note that is not its own.
 
 A batch is one transaction: all of it or nothing. Each of its messages carries a duplicate id that is made of
-the replay's name and the archived message, so the store itself takes none of them twice, and tells of a
-pending batch whether it came through. The store remembers the last `id-cache-size` ids of an address, which
-a batch never exceeds. Ids leave it in the order in which they came: as long as one is there that came before
-the batch, the batch's own would be there too, had they come. Where neither is, nobody can tell, and the user
-is asked.
+the replay's name and the archived message, so a batch that was being published is published again, and the
+store takes none of it twice, as long as it remembers the ids: the last `id-cache-size` of an address, which a
+batch never exceeds.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from pyspark.sql import functions as f
 from journalfs.change.address_rules import AddressRules
 from journalfs.change.duplicates import DuplicateIds
 from journalfs.config.layout import locate_store
-from journalfs.errors import InDoubt, NoRoute, StoreBusy, SystemFailure, WrongCall
+from journalfs.errors import NoRoute, StoreBusy, SystemFailure, WrongCall
 from journalfs.format.core_message import DUPLICATE_ID
 from journalfs.pipeline.archive import archived
 from journalfs.pipeline.folders import TAKEN
@@ -139,33 +137,15 @@ class Replayed:
     """Left out: nobody could read them when they were archived."""
 
 
-class Remembered:
-    """What the store remembers of an address, as of now."""
-
-    def __init__(self, target: Target) -> None:
-        where = target_of(Options.of(target.options()), "")
-        self.address = where.address
-        store = open_store(where.store)
-        try:
-            ids = DuplicateIds(store.core, AddressRules(store.core))
-            self.ids = ids.ids(self.address)
-            self.size = ids.size(self.address)
-        finally:
-            store.close()
-
-    def newest(self) -> str | None:
-        return self.ids[-1].hex() if self.ids else None
-
-    def count(self, keys: Sequence[Mapping[str, Any]]) -> int:
-        """How many of a batch's ids it has: the store takes no message with one of them."""
-        found = set(self.ids)
-        return sum(key["duplicateId"].encode("utf-16-le") in found for key in keys)
-
-    def would_have(self, before: str | None) -> bool:
-        """Whether ids that came after `before`, the newest one then, would be there still. An address without
-        any had forgotten nothing.
-        """
-        return len(self.ids) < self.size if before is None else bytes.fromhex(before) in self.ids
+def _remembered(target: Target) -> tuple[frozenset[bytes], int]:
+    """The duplicate ids that the store knows for the address, and how many it keeps."""
+    where = target_of(Options.of(target.options()), "")
+    store = open_store(where.store)
+    try:
+        ids = DuplicateIds(store.core, AddressRules(store.core))
+        return frozenset(ids.ids(where.address)), ids.size(where.address)
+    finally:
+        store.close()
 
 
 def replay(
@@ -177,14 +157,12 @@ def replay(
     name: str,
     only: str | None = None,
     batch_messages: int = BATCH_MESSAGES,
-    pending_was_published: bool | None = None,
     progress: Progress = lambda published: None,
 ) -> Replayed:
     """Publish what `name` has not published yet, in the order of the runs and of the ids.
 
-    `only` is a condition on the columns of the archive, in SQL; `pending_was_published` answers what the
-    store cannot tell. Raises `NotAStore`, `WrongCall`, `NoSuchName`, `NoRoute`, `InDoubt`, and
-    whatever refuses the messages.
+    `only` is a condition on the columns of the archive, in SQL. Raises `NotAStore`, `WrongCall`,
+    `NoSuchName`, `NoRoute`, and whatever refuses the messages.
     """
     all_rows = archived(spark, archive)
     whole = all_rows.filter("damage is null")
@@ -192,27 +170,29 @@ def replay(
     target.require_route()
     notes.make()
     _require_target(notes, target)
-    remembered = Remembered(target)
-    batch_messages = min(batch_messages, remembered.size) or batch_messages
-    for pending in _begun(notes, PENDING):
-        # What was being published then is not bound to what is chosen now.
-        _settle(spark, whole, notes, pending, remembered, was_published=pending_was_published)
+    known, size = _remembered(target)
+    batch_messages = min(batch_messages, size) or batch_messages
     for unfinished in _begun(notes, f"_{PENDING}"):
         notes.remove(unfinished)
     done = _begun(notes, BATCH)
     noted = _noted(spark, notes, done)
-    published, newest, before = 0, remembered.newest(), noted.count()
-    for keys in _batches(_keys(rows.filter("damage is null"), name), noted, batch_messages):
-        pending = _note(notes, keys, newest, done)
-        # What was not there at first this call brings itself, so most batches need no second look.
-        known = Remembered(target).count(keys) if remembered.count(keys) else 0
+    published, before = 0, noted.count()
+
+    def publish(pending: str, keys: Sequence[dict[str, Any]]) -> None:
+        nonlocal published, before
         # The keys say what it is: what was chosen may be chosen otherwise by now, as by a clock.
         _publish(spark, whole, keys, target, notes, pending=pending)
         done.append(_batch_name(notes))
         notes.commit(pending, done[-1])
-        newest = keys[-1]["duplicateId"].encode("utf-16-le").hex()
-        published, before = published + len(keys) - known, before + known
+        came = sum(key["duplicateId"].encode("utf-16-le") in known for key in keys)
+        published, before = published + len(keys) - came, before + came
         progress(published)
+
+    for pending in _begun(notes, PENDING):
+        publish(pending, list(map(json.loads, notes.read(pending).splitlines())))
+        noted = _noted(spark, notes, done)
+    for keys in _batches(_keys(rows.filter("damage is null"), name), noted, batch_messages):
+        publish(_note(notes, keys, done), keys)
     return Replayed(published, before, rows.filter("damage is not null").count())
 
 
@@ -242,34 +222,6 @@ def _in_words(meant: Mapping[str, str | None]) -> str:
     return f"{meant['address']}{queue} of {meant['store']}"
 
 
-def _settle(
-    spark: SparkSession,
-    rows: DataFrame,
-    notes: Folder,
-    pending: str,
-    remembered: Remembered,
-    *,
-    was_published: bool | None,
-) -> None:
-    """Find out what became of the batch that an earlier replay had begun to publish."""
-    first, *keys = map(json.loads, notes.read(pending).splitlines())
-    if remembered.count(keys):
-        was_published = True
-    elif remembered.would_have(first["newest"]) and _carries_ids(spark, rows, keys):
-        was_published = False
-    elif was_published is None:
-        raise InDoubt(notes.uri(pending), remembered.address)
-    if was_published:
-        notes.commit(pending, _batch_name(notes))
-    else:
-        notes.remove(pending)
-
-
-def _carries_ids(spark: SparkSession, rows: DataFrame, keys: Sequence[dict[str, Any]]) -> bool:
-    """Whether any message of a batch can have the id of the replay: most batches consist of such."""
-    return not _lines(spark, rows, keys).filter(f.col("envelope").contains(f'"{DUPLICATE_ID}"')).isEmpty()
-
-
 def _keys(rows: DataFrame, name: str) -> DataFrame:
     sent = f.unix_micros("timestamp").alias("sent")
     said = [f.coalesce(f.col(one).cast("string"), f.lit("")) for one in ("queue", "id", "userId")]
@@ -293,20 +245,19 @@ def _noted(spark: SparkSession, notes: Folder, done: Sequence[str]) -> DataFrame
     paths = [literal(notes.uri(name)) for name in done]
     if not paths:
         return spark.createDataFrame([], KEY_SCHEMA)
-    return spark.read.schema(KEY_SCHEMA).json(paths).filter("duplicateId is not null")
+    return spark.read.schema(KEY_SCHEMA).json(paths)
 
 
 def _begun(notes: Folder, prefix: str) -> list[str]:
     return [name for name in notes.names() if name.startswith(prefix)]
 
 
-def _note(notes: Folder, keys: Sequence[dict[str, Any]], newest: str | None, done: Sequence[str]) -> str:
+def _note(notes: Folder, keys: Sequence[dict[str, Any]], done: Sequence[str]) -> str:
     """Returns the note's name. Raises `SystemFailure` if somebody else publishes under the replay's name, or
     has published: batches that are not among `done` may be the same messages.
     """
     pending = f"{PENDING}-{uuid.uuid4().hex}.jsonl"
-    lines = [json.dumps(one) for one in ({"newest": newest}, *keys)]
-    notes.write(f"_{pending}", "".join(f"{line}\n" for line in lines).encode())
+    notes.write(f"_{pending}", "".join(f"{json.dumps(one)}\n" for one in keys).encode())
     for other in (*_begun(notes, PENDING), *_begun(notes, BATCH)):
         if other not in done:
             raise SystemFailure(f"{notes.uri(other)} {TAKEN}")
@@ -335,7 +286,7 @@ def _publish(
         with in_one_line():
             lines.write.format("journalfs").mode("append").options(**options).save()
     except (NoRoute, StoreBusy):
-        notes.remove(pending)  # it is sure that nothing was published, so there is nothing to settle
+        notes.remove(pending)  # it is sure that nothing was published
         raise
 
 

@@ -15,7 +15,7 @@ import pytest
 import trio
 from pyspark.sql import SparkSession
 
-from journalfs.errors import InDoubt, NoRoute, NoSuchName, StoreBusy, SystemFailure, WrongCall
+from journalfs.errors import NoRoute, NoSuchName, StoreBusy, SystemFailure, WrongCall
 from journalfs.pipeline.archive import archive
 from journalfs.pipeline.folders import LocalFolder
 from journalfs.pipeline.messages import Source
@@ -217,21 +217,6 @@ def test_a_batch_that_never_came_is_published_later(
     assert replayed == Replayed(1 if only else 5, 0, 0)
     assert bodies(store) == ["x", "y", *("4" if only else "01234")]
     assert not [name for name in notes.names() if "pending" in name]
-
-
-@pytest.mark.parametrize("was_published", [True, pytest.param(False, marks=pytest.mark.long)])
-def test_what_cannot_be_told_is_asked(spark: SparkSession, tmp_path: Path, was_published: bool) -> None:
-    folder = archive_of(spark, tmp_path, 3)
-    store = store_with(tmp_path / "to", id_cache_size=2)
-    notes, target = LocalFolder(tmp_path / "notes"), Target(str(store), "to")
-    with pytest.raises(Killed):
-        replay(spark, folder, CrashingFolder(notes.path, 5), target, name="n")
-    assert bodies(store) == ["0", "1"]
-    publish(store, "to", [{"body": "x", "duplicateId": "x"}, {"body": "y", "duplicateId": "y"}])
-    with pytest.raises(InDoubt, match="cannot be told any more"):
-        replay(spark, folder, notes, target, name="n")
-    replay(spark, folder, notes, target, name="n", pending_was_published=was_published)
-    assert bodies(store)[4:] == (["2"] if was_published else ["0", "1", "2"])
 
 
 def test_the_command_publishes_through_a_mount(spark: SparkSession, tmp_path: Path) -> None:

@@ -33,11 +33,6 @@ _NAME: Final = re.compile(r"[\w-][\w.-]*", re.ASCII)
 @click.option(
     "--batch", type=click.IntRange(min=1), metavar="MESSAGES", help="In one transaction; 10000 unless told."
 )
-@click.option(
-    "--pending",
-    type=click.Choice(["published", "unpublished"]),
-    help="The fate of the last batch of a cut-off replay, if the store cannot tell.",
-)
 @spark_options
 @json_option
 def replay(
@@ -49,7 +44,6 @@ def replay(
     name: str | None,
     notes: str | None,
     batch: int | None,
-    pending: str | None,
     master: str | None,
     settings: tuple[tuple[str, str], ...],
     as_json: bool,
@@ -77,7 +71,6 @@ def replay(
             name=name,
             only=only,
             batch_messages=batch or pipeline.BATCH_MESSAGES,
-            pending_was_published=None if pending is None else pending == "published",
         )
     if as_json:
         write_json([asdict(done)])
