@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from journalfs.bindings.model import Address, Queue
 from journalfs.config.in_force import ORIGIN_DEFAULT, SettingInForce, SettingsInForce, settings_toml, toml
-from journalfs.config.store_toml import store_toml
+from journalfs.config.layout import DIRECTORY_FIELDS
 from journalfs.live.opened import KnownSettings, OpenStore
 
 PREFIX = "user.journalfs."
@@ -29,8 +30,12 @@ def settings_in_force(core: OpenStore) -> SettingsInForce:
 
 
 def broker_toml(core: OpenStore) -> str:
-    """The settings of the whole store, with where each comes from. It can be used as a journalfs.toml."""
-    return store_toml(core.layout, settings_in_force(core).core())
+    """The settings of the whole store, with where each comes from; directories as they are used."""
+    used = {name: getattr(core.layout, field) for name, field in DIRECTORY_FIELDS.items()}
+    return settings_toml(
+        replace(one, value=str(used[one.name])) if used.get(one.name) is not None else one
+        for one in settings_in_force(core).core()
+    )
 
 
 def _address_settings(core: OpenStore, address: Address) -> tuple[SettingInForce, ...]:

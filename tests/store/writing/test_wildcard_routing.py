@@ -15,7 +15,6 @@ from journalfs.broker.publish import sending as sending_module
 from journalfs.errors import AddressFull, NoRoute
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId
-from journalfs.live.settings import broker_toml
 from journalfs.store.write.store import WritingStore
 from tests.reference.pages import address_pages
 from tests.store.conftest import LittleStore
@@ -223,7 +222,6 @@ async def test_a_broker_may_use_other_characters(little_store: LittleStore, *, o
         await store.create_address("sensors/temp")
         await write(store, b"1\n", address="sensors/temp")
         assert [bodies(store, queue) for queue in ("all", "one", "plain")] == [["1"], ["1"], []]
-        assert OTHERS_TOML in broker_toml(store.core)
 
 
 @pytest.mark.rule("S-68")
