@@ -141,8 +141,8 @@ class PartNames:
             number = _plain(one.part.in_page.number if one.part.in_page is not None else one.part.number)
             began[one.generation] = min(number, began.get(one.generation, number))
         chance = int.from_bytes(os.urandom(8)) % GENERATION_CHANCE
-        drawn = self._clock.now_ms() * GENERATION_CHANCE + chance
-        self.generation = max(drawn, max(began, default=0) + 1)
+        least = max(self._clock.now_ms() * GENERATION_CHANCE, max(began, default=0) + 1)
+        self.generation = least + chance
         self._before = sorted((first, generation) for generation, first in began.items())
 
     def begin_above(self, highest: int) -> None:
