@@ -318,6 +318,21 @@ def test_what_it_consumed_of_another_that_paged_is_no_send_of_its(address: Addre
     assert bodies(address.first) == ["one", "two", "three", "four", "five", "six"]
 
 
+@pytest.mark.rule("S-263", "S-267")
+def test_what_is_prepared_still_counts_in_pages(tmp_path: Path) -> None:
+    store = new_store(tmp_path / "store")
+    with mounted_for_writing(store, tmp_path / "mnt") as mount:
+        address = Address(mount)
+        os.setxattr(address.path, "user.journalfs.max-size-messages", b"1")
+        for text in ("one\n", "two\nthree\nfour\n"):
+            (address.first.path / "in.txt").write_text(text)
+        transaction = begun(address)
+        message(address, 2).rename(transaction / "x")
+        transaction.rename(transaction.parent / "prepared" / XID)
+    checked = journalfs("check", "--deep", store)
+    assert (checked.returncode, checked.stdout.count("page-counter")) == (0, 0), checked.stdout
+
+
 @pytest.mark.rule("S-262")
 @pytest.mark.parametrize("ends", ["umount", "kill"])
 def test_it_outlives_the_mount(tmp_path: Path, ends: str) -> None:

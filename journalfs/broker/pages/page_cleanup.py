@@ -121,7 +121,9 @@ class PageCleanup:
             for queue in self._queues(address):
                 messages = message_bytes = 0
                 for page in paged.numbers():
-                    live = paged.count(page, queue)
+                    # What is prepared or drafted may come to nothing, and brokers count it until then.
+                    held = len(paged.stretch(page, queue, delivering=True))
+                    live = paged.count(page, queue) + held
                     if live:
                         messages += live
                         size_bytes = paged.files[page].stamp.size_bytes
