@@ -97,7 +97,7 @@ def _start_in_background(request: Start, place: Path) -> int:
     except KeyboardInterrupt:
         os.kill(child, signal.SIGTERM)
         os.waitpid(child, 0)
-        raise
+        raise MountFailed(f"{place}: interrupted before the mount answered; nothing is mounted") from None
     if answer == _READY:
         return EXIT_OK
     _, status = os.waitpid(child, 0)

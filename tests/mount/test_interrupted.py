@@ -76,7 +76,9 @@ def slow(stores: PristineStores, tmp_path: Path) -> Iterator[SlowMount]:
 
 def test_ctrl_c_while_the_store_is_opened_leaves_nothing(slow: SlowMount) -> None:
     slow.command.send_signal(signal.SIGINT)
-    slow.command.communicate(timeout=DEADLINE_S)
+    _, said = slow.command.communicate(timeout=DEADLINE_S)
+    assert slow.command.returncode == 32
+    assert said == f"{slow.place}: interrupted before the mount answered; nothing is mounted\n"
     assert not slow.lives()
     assert mounted_at(slow.place) is None
 
