@@ -18,7 +18,7 @@ from itertools import compress
 from operator import ne
 from typing import Any, Final
 
-from sqlalchemy import Connection, Table, bindparam, case, delete, func, insert
+from sqlalchemy import Connection, Table, bindparam, case, delete, func, insert, literal_column
 from sqlalchemy import select as selected
 
 from journalfs.engine.older import TableRows
@@ -116,7 +116,9 @@ class TableLog:
         with self.database.begin("read the journal's table") as connection:
             self.lease.guard(connection)
             self._seq = int(connection.execute(selected(func.max(c.seq))).scalar() or 0)
-            has_ended = case((c.recordtype.in_(map(int, _ENDS)), 1), else_=0)
+            # Written out: Derby refuses a choice between parameters alone.
+            ends = c.recordtype.in_(map(int, _ENDS))
+            has_ended = case((ends, literal_column("1")), else_=literal_column("0"))
             open_ones = (
                 selected(c.txid).where(c.txid > 0, c.recordtype.in_(map(int, _OF_TX))).group_by(c.txid)
             )
