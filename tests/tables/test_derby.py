@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ from tests.broker.instance import Broker
 from tests.broker.settings import BrokerSettings
 from tests.broker.shell import ShellStore, in_a_shell
 from tests.broker.writing import complaints
+from tests.frozen import PristineStores
 from tests.mounting import journalfs, mounted_for_writing
 from tests.tables.servers import Server
 from tests.tables.test_live_tables import DATABASE_STORE
@@ -87,6 +89,18 @@ def test_a_broker_and_a_mount_take_turns_on_derby(instance: Broker, tmp_path: Pa
         assert (client.message_count("orders"), client.message_count("paged")) == (30, 30)
         client.consume_many("orders", 30)
         instance.stop()
+
+
+@pytest.mark.rule("S-245")
+def test_a_store_goes_into_derby(stores: PristineStores, tmp_path: Path) -> None:
+    url = f"jdbc:derby:{tmp_path / 'db'};create=true"
+    drivers = {**os.environ, "CLASSPATH": ":".join(str(jdbc_driver(part)) for part in DERBY)}
+    done = journalfs("convert", stores["transactions"], url, env=drivers)
+    assert done.returncode == 0, done.stderr
+    there, here = journalfs("cat", url, env=drivers), journalfs("cat", stores["transactions"])
+    assert (there.returncode, there.stderr) == (0, "")
+    bodies = [[json.loads(line).get("body") for line in one.stdout.splitlines()] for one in (there, here)]
+    assert bodies[0] == bodies[1] != []
 
 
 @pytest.fixture
