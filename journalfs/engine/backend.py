@@ -146,6 +146,11 @@ class Backend(Protocol):
     def completed(self, timeout_ns: int) -> list[Completion]:
         """What is done, waiting at most that long for the first."""
 
+    def took_ns(self) -> int | None:
+        """How long the disk took for what was performed or completed last, where that is known: who waits for
+        it may wait for the interpreter, too.
+        """
+
     def ring(self) -> None:
         """Make `event_fd` readable, though nothing is done."""
 

@@ -127,6 +127,7 @@ class Committer:
         self._leading = False
         self._submitted_ns = 0
         self._stalled_ns: int | None = None
+        self._own_flushes = 0
         self._spare: list[Stage] = []
         self._timer: trio.lowlevel.Task | None = None
         self.reached_position = 0
@@ -422,8 +423,9 @@ class Committer:
         self._wake()
 
     def _measure(self, flush: Flush) -> None:
-        took = self._clock.monotonic_ns() - self._submitted_ns
+        took = self._backend.took_ns() or self._clock.monotonic_ns() - self._submitted_ns
         counts = self.counts
+        self._own_flushes += 1
         counts.flushes += 1
         counts.bytes_written += flush.length
         counts.flush_ns = took if counts.flush_ns == 0 else (7 * counts.flush_ns + took) // 8
@@ -500,11 +502,11 @@ class Committer:
                 continue
             since = staged_since_ns()
             if since is None:
-                if flushes == self.counts.flushes:
+                if flushes == self._own_flushes:
                     await self._until_armed()
                 else:
                     # Whoever stages flushes it himself, again and again, and would wake this each time.
-                    flushes = self.counts.flushes
+                    flushes = self._own_flushes
                     await trio.sleep(timeout_ns / 1e9)
                 continue
             left_ns = since + timeout_ns - self._clock.monotonic_ns()

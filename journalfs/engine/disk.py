@@ -88,6 +88,7 @@ class DiskBackend:
         self._done = ffi.new("jfs_io_done[]", self.depth)
         self._count = ffi.new("uint32_t *")
         self._error = ffi.new("int *")
+        self._took = ffi.new("uint64_t *")
 
     # ---- names and contents ----
 
@@ -200,6 +201,7 @@ class DiskBackend:
             pointer.bytes,
             length,
             self._datasync,
+            self._took,
             self._error,
         )
         if status != lib.JFS_SYSTEM:
@@ -232,8 +234,13 @@ class DiskBackend:
         status = lib.jfs_io_wait(self._io, timeout_ns, self._done, self.depth, self._count, self._error)
         if status == lib.JFS_SYSTEM:
             _raise(self._error[0], "asking for completed writes", self.directory)
-        done = self._done
-        return [Completion(done[i].tag, done[i].error) for i in range(self._count[0])]
+        done, count = self._done, self._count[0]
+        if count:
+            self._took[0] = done[count - 1].took_ns
+        return [Completion(done[i].tag, done[i].error) for i in range(count)]
+
+    def took_ns(self) -> int | None:
+        return int(self._took[0]) or None
 
     def ring(self) -> None:
         if self.event_fd is not None:

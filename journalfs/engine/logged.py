@@ -148,6 +148,9 @@ class LoggedBackend(DiskBackend):
             return error.errno or errno.EIO
         return super().perform(file, stage, length)
 
+    def took_ns(self) -> None:
+        """The log's part is not known."""
+
     def lend(self, file: OpenFile, tail: Tail) -> None:
         if tail.is_left:
             tail.by_owner()

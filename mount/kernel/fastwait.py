@@ -17,7 +17,7 @@ import os
 import select
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import pyfuse3
 import trio
@@ -51,6 +51,13 @@ class FastWaitUnavailableError(Exception):
     """The private names that the fast wait stands on are not what they were."""
 
 
+class OfTrio(NamedTuple):
+    """The descriptor that trio waits with, and what tells until when."""
+
+    fd: int
+    next_deadline: Callable[[], float]
+
+
 class Handled(Protocol):
     begun: int
     """How many requests a handler was called for."""
@@ -66,16 +73,16 @@ class FastWait(trio.abc.Instrument):
     def __init__(
         self,
         fuse_fd: int,
-        trio_fd: int,
+        of_trio: OfTrio,
         watch: LoopWatch | None = None,
         front: Front | None = None,
         rests: Callable[[], None] = lambda: None,
     ) -> None:
         """`rests` is called before each wait."""
-        self._rests = rests
+        self._rests, self._next_deadline = rests, of_trio.next_deadline
         self._watch = watch
         self._front = front
-        self._device: Device = _Polled(fuse_fd, trio_fd) if front is None else front
+        self._device: Device = _Polled(fuse_fd, of_trio.fd) if front is None else front
         self._runnable: set[trio.lowlevel.Task] = set()
         self._reader: trio.lowlevel.Task | None = None
         self._waiting = False
@@ -111,8 +118,8 @@ class FastWait(trio.abc.Instrument):
             raise FastWaitUnavailableError(f"pyfuse3 has no {_WAIT_NAME}")
         if inspect.signature(stock).parameters:
             raise FastWaitUnavailableError(f"pyfuse3's {_WAIT_NAME} takes arguments")
-        trio_fd = _trio_poll_fd()
-        return cls(fuse_fd, trio_fd, watch, start_front(trio_fd), rests)
+        of_trio = _of_trio()
+        return cls(fuse_fd, of_trio, watch, start_front(of_trio.fd), rests)
 
     def install(self) -> None:
         """Take the stock wait's place."""
@@ -249,8 +256,7 @@ class FastWait(trio.abc.Instrument):
                 continue
             self._rests()
             is_idle = not runnable and not self._gatherers
-            # Awake for a moment in a burst, then asleep.
-            if wait(0, burst=is_idle) or (is_idle and not runnable and wait(_sleep_ns(), burst=False)):
+            if wait(self._sleep_ns() if is_idle else 0, burst=is_idle):
                 self.requests += 1
                 # A handler begins before anybody waits for the next request.
                 self._expected = self._begun() + 1
@@ -262,13 +268,17 @@ class FastWait(trio.abc.Instrument):
             self._yielded = 0.0
         return False
 
+    def _sleep_ns(self) -> int:
+        left_s = self._next_deadline() - trio.current_time()
+        return SLEEP_MAX_NS if math.isinf(left_s) else min(max(int(left_s * 1e9), 0), SLEEP_MAX_NS)
+
 
 class Device(Protocol):
     """What requests come from."""
 
     def wait(self, timeout_ns: int, *, burst: bool) -> bool:
         """Whether there is a request. False: trio has something to do, or the time is over. `burst`: wait
-        awake for a moment if one came a moment ago.
+        awake for a moment if one came a moment ago, then asleep.
         """
 
     def is_quiet(self) -> bool:
@@ -290,13 +300,15 @@ class _Polled:
 
     def wait(self, timeout_ns: int, *, burst: bool) -> bool:
         poll = self._poll.poll
-        ready = poll(timeout_ns / 1e6)
+        ready = poll(0)
         if not ready and burst and self._spins:
             end = perf_counter()
             if end - self._last_request < BURST_S:
                 end += SPIN_S
                 while not ready and perf_counter() < end:
                     ready = poll(0)
+        if not ready and timeout_ns:
+            ready = poll(timeout_ns / 1e6)
         if any(fd == self._fuse_fd for fd, _ in ready):
             self._last_request = perf_counter()
             return True
@@ -319,20 +331,14 @@ def fuse_descriptors() -> set[int]:
     return found
 
 
-def _trio_poll_fd() -> int:
+def _of_trio() -> OfTrio:
     try:
         from trio._core._run import GLOBAL_RUN_CONTEXT  # noqa: PLC0415  (private: on use only)
 
-        epoll = GLOBAL_RUN_CONTEXT.runner.io_manager._epoll
+        runner = GLOBAL_RUN_CONTEXT.runner
+        epoll, next_deadline = runner.io_manager._epoll, runner.deadlines.next_deadline
     except (ImportError, AttributeError) as error:
         raise FastWaitUnavailableError(f"trio's scheduler looks different: {error}") from None
     if not isinstance(epoll, select.epoll):
         raise FastWaitUnavailableError("trio does not wait with epoll")
-    return epoll.fileno()
-
-
-def _sleep_ns() -> int:
-    deadline_s = trio.lowlevel.current_statistics().seconds_to_next_deadline
-    if math.isinf(deadline_s):
-        return SLEEP_MAX_NS
-    return min(max(int(deadline_s * 1e9), 0), SLEEP_MAX_NS)
+    return OfTrio(epoll.fileno(), next_deadline)

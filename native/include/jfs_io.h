@@ -18,6 +18,7 @@ typedef struct {
     uint64_t tag;
     int32_t error; /* errno, 0: done */
     uint32_t reserved;
+    uint64_t took_ns; /* to write it; 0: nobody knows */
 } jfs_io_done;
 
 /* depth: most writes under way. JFS_SYSTEM: *system_error is the errno (EAGAIN: the system has no rings left). */
@@ -39,7 +40,7 @@ jfs_status jfs_io_submit(jfs_io *io, int fd, uint8_t *map, uint64_t file_offset,
  * while nothing is under way. JFS_SYSTEM: *system_error says why it failed.
  */
 jfs_status jfs_io_perform(const jfs_io *io, int fd, uint8_t *map, uint64_t file_offset, const uint8_t *bytes,
-                          uint64_t length, int durable, int *system_error);
+                          uint64_t length, int durable, uint64_t *took_ns, int *system_error);
 
 /* Gives what is done, waiting at most timeout_ns for the first. *count may be 0. */
 jfs_status jfs_io_wait(jfs_io *io, int64_t timeout_ns, jfs_io_done *out, uint32_t room, uint32_t *count,

@@ -109,6 +109,7 @@ static void written(int kind) {
     uint8_t *const block = aligned_alloc(4096, 4096), *map = NULL, *const again = calloc(1, 4096);
     jfs_io *io;
     jfs_io_done done[4];
+    uint64_t took_ns = 0;
     uint32_t count = 0, all = 0;
     int error;
     CHECK(fd >= 0 && block != NULL && again != NULL);
@@ -120,13 +121,17 @@ static void written(int kind) {
         CHECK_EQ(jfs_io_submit(io, fd, map, i * 8192, block, 4096, 1, i, &error), JFS_OK);
     }
     CHECK_EQ(jfs_io_submit(io, fd, map, 0, block, 4096, 1, 9, &error), JFS_FULL);
-    CHECK_EQ(jfs_io_perform(io, fd, map, 0, block, 4096, 1, &error), JFS_FULL);
+    CHECK_EQ(jfs_io_perform(io, fd, map, 0, block, 4096, 1, &took_ns, &error), JFS_FULL);
     while (all < 4) {
         CHECK_EQ(jfs_io_wait(io, 1000000000, done, 4, &count, &error), JFS_OK);
-        for (uint32_t i = 0; i < count; i++) CHECK_EQ(done[i].error, 0);
+        for (uint32_t i = 0; i < count; i++) {
+            CHECK_EQ(done[i].error, 0);
+            CHECK_EQ(done[i].took_ns > 0, kind != JFS_IO_AIO);
+        }
         all += count;
     }
-    CHECK_EQ(jfs_io_perform(io, fd, map, 4096, block, 4096, 1, &error), JFS_OK);
+    CHECK_EQ(jfs_io_perform(io, fd, map, 4096, block, 4096, 1, &took_ns, &error), JFS_OK);
+    CHECK(took_ns > 0);
     CHECK_EQ(pread(fd, again, 4096, 3 * 8192), 4096);
     CHECK(memcmp(block, again, 4096) == 0);
     jfs_io_close(io);

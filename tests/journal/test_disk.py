@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from journalfs.engine.ledger import Ledger
 from journalfs.engine.scan import GapKind, scan_journal
 from journalfs.engine.stage import STAGED, Stage, record_bytes
 from journalfs.engine.status import CoreRefused
+from journalfs.engine.tail import Tail
 from journalfs.format.record_types import RecordKind
 from journalfs.ids import RecordId
 from journalfs.records.files.directory import read_directory
@@ -60,6 +62,32 @@ async def fill(backend: DiskBackend, first: int, last: int, writers: int) -> Jou
                 crowd.start_soon(write)
         nursery.cancel_scope.cancel()
     return writer
+
+
+class LateClock(SystemClock):
+    """Of who has to wait for the interpreter before each look at it."""
+
+    late_ns: int = 0
+
+    def monotonic_ns(self) -> int:
+        self.late_ns += 20 * 10**9
+        return super().monotonic_ns() + self.late_ns
+
+
+@pytest.mark.parametrize("kind", [BackendKind.NIO, BackendKind.MAPPED])
+async def test_a_disk_is_as_quick_as_it_is_however_late_that_is_noticed(
+    kind: BackendKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else all would be left to Python where that has no time."""
+    for limit in ("INLINE_FLUSH_NS_MAX", "STALL_NS"):
+        monkeypatch.setattr(f"journalfs.engine.committer.{limit}", 15 * 10**9)
+    with closing(open_backend(tmp_path, kind)) as backend:
+        writer, tail = JournalWriter.open(backend, SETTINGS, LateClock()), Tail()
+        for record in range(1, 5):  # in a thread first, then in place
+            await writer.durable(writer.stage_add(RecordId(record), 45, b""))
+            assert writer.lend(tail)
+            writer.take_back(tail)
+        await writer.close()
 
 
 @KINDS

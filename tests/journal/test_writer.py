@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +22,7 @@ from journalfs.records.files.upkept import JournalReader
 from journalfs.records.files.write_settings import WriteSettings
 from journalfs.records.files.writer import JournalWriter
 from tests.differential.encode import record
-from tests.journal.driving import SMALL, read_back
+from tests.journal.driving import SMALL, Driver, read_back
 from tests.journal.simulated import SimulatedDisk
 
 
@@ -199,6 +200,23 @@ async def test_who_waited_in_vain_for_others_flushes_at_once(disk: SimulatedDisk
                 for _ in range(8):
                     nursery.start_soon(publish)
     assert writer.committer.counts.flushes - before == LEFT_OUT_MAX + 2
+
+
+async def test_what_is_flushed_elsewhere_wakes_nobody(disk: SimulatedDisk, autojump_clock: MockClock) -> None:
+    work = Driver(disk, seed=1)
+    writer = work.start()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(writer.run)
+        for _ in range(2):
+            await wait_all_tasks_blocked()
+            work.send()
+            await writer.durable(writer.position)
+        for _ in range(4):
+            await trio.sleep(0.9 * writer.settings.buffer_timeout_ns / 1e9)
+            work.publish_lent()
+        assert work.lent > 1
+        assert math.isinf(trio.lowlevel.current_statistics().seconds_to_next_deadline)
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_lone_publisher_is_told_of_a_failure(disk: SimulatedDisk, writer: JournalWriter) -> None:

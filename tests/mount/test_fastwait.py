@@ -78,7 +78,7 @@ def test_many_clients_at_once_all_get_their_answers(mounted: MountedFake) -> Non
     [
         ("import journalfs_mount.kernel.fastwait as f; f._WAIT_NAME = '_renamed'", "pyfuse3 has no _renamed"),
         (
-            "import journalfs_mount.kernel.fastwait as f; f._trio_poll_fd.__globals__['select'] = "
+            "import journalfs_mount.kernel.fastwait as f; f._of_trio.__globals__['select'] = "
             "type('s', (), {'epoll': str, 'poll': f.select.poll, 'POLLIN': 1})",
             "trio does not wait with epoll",
         ),

@@ -46,6 +46,9 @@ class LateDisk(DiskBackend):
         assert not self._late, "one after the other"
         return super().perform(file, stage, length)
 
+    def took_ns(self) -> None:
+        """Looks, not time."""
+
 
 def late(directory: Path, kind: BackendKind, **options: Any) -> LateDisk:
     """Takes the place of `open_backend`."""

@@ -18,6 +18,12 @@
 
 enum { PAGE_BYTES = 4096, FILL_BYTES = 1 << 20 };
 
+static uint64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 static int write_whole(int fd, const uint8_t *bytes, uint64_t length, uint64_t offset) {
     while (length > 0) {
         const ssize_t written = pwrite(fd, bytes, (size_t)length, (off_t)offset);
@@ -62,7 +68,9 @@ static void *thread_main(void *context) {
         if (io->finished == io->queued) break;
         io_job *const job = &io->jobs[io->finished % io->depth];
         pthread_mutex_unlock(&io->mutex);
+        const uint64_t begun = now_ns();
         job->error = write_job(io->kind, job);
+        job->took_ns = now_ns() - begun;
         pthread_mutex_lock(&io->mutex);
         io->finished++;
         /* Cannot fail: the counter is far from full and the descriptor is ours. */
@@ -132,7 +140,7 @@ int jfs_io_event_fd(const jfs_io *io) { return io->event_fd; }
 
 jfs_status jfs_io_submit(jfs_io *io, int fd, uint8_t *map, uint64_t file_offset, const uint8_t *bytes,
                          uint64_t length, int durable, uint64_t tag, int *system_error) {
-    const io_job job = {fd, durable, map, bytes, file_offset, length, tag, 0};
+    const io_job job = {fd, durable, map, bytes, file_offset, length, tag, 0, 0};
     *system_error = 0;
     if (io->under_way == io->depth) return JFS_FULL;
     if (io->kind == JFS_IO_AIO) {
@@ -161,10 +169,12 @@ static int write_direct(const io_job *job) {
 }
 
 jfs_status jfs_io_perform(const jfs_io *io, int fd, uint8_t *map, uint64_t file_offset, const uint8_t *bytes,
-                          uint64_t length, int durable, int *system_error) {
-    io_job job = {fd, durable, map, bytes, file_offset, length, 0, 0};
+                          uint64_t length, int durable, uint64_t *took_ns, int *system_error) {
+    io_job job = {fd, durable, map, bytes, file_offset, length, 0, 0, 0};
+    const uint64_t begun = now_ns();
     if (io->under_way != 0) return JFS_FULL;
     *system_error = io->kind == JFS_IO_AIO ? write_direct(&job) : write_job(io->kind, &job);
+    *took_ns = now_ns() - begun;
     return *system_error == 0 ? JFS_OK : JFS_SYSTEM;
 }
 
@@ -172,7 +182,7 @@ static void collect_thread(jfs_io *io, jfs_io_done *out, uint32_t room, uint32_t
     pthread_mutex_lock(&io->mutex);
     for (*count = 0; *count < room && io->given < io->finished; io->given++) {
         const io_job *const job = &io->jobs[io->given % io->depth];
-        out[(*count)++] = (jfs_io_done){job->tag, job->error, 0};
+        out[(*count)++] = (jfs_io_done){job->tag, job->error, 0, job->took_ns};
     }
     pthread_mutex_unlock(&io->mutex);
 }

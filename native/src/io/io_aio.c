@@ -93,7 +93,7 @@ int aio_collect(aio_ring *ring, jfs_io_done *out, uint32_t room, uint32_t *count
         aio_slot *const slot = &ring->slots[number];
         /* A short transfer means that the rest could not be written. */
         const int error = event->res < 0 ? (int)-event->res : (uint64_t)event->res != slot->length ? EIO : 0;
-        out[i] = (jfs_io_done){slot->tag, error, 0};
+        out[i] = (jfs_io_done){slot->tag, error, 0, 0};
         slot->next_free = ring->first_free;
         ring->first_free = number;
     }

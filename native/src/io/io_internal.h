@@ -15,6 +15,7 @@ typedef struct {
     uint64_t length;
     uint64_t tag;
     int error;
+    uint64_t took_ns;
 } io_job;
 
 typedef struct aio_ring aio_ring;

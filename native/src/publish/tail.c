@@ -97,10 +97,11 @@ jfs_status jfs_tail_stage(jfs_tail *tail, jfs_tail_way *way, const uint8_t *line
 
 static int32_t written(const jfs_tail *tail, uint64_t length) {
     const jfs_stage *const stage = tail->stage;
+    uint64_t took_ns;
     int error = 0;
     if (tail->write) return tail->write(tail->context, length);
     const jfs_status status = jfs_io_perform(tail->io, tail->fd, tail->map, stage->file_offset, stage->bytes, length,
-                                             tail->durable, &error);
+                                             tail->durable, &took_ns, &error);
     return status == JFS_OK ? 0 : error ? error : EIO;
 }
 
