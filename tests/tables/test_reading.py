@@ -13,6 +13,7 @@ from sqlalchemy import text
 from journalfs.config.broker_xml import read_broker_xml
 from journalfs.errors import PartMissing
 from journalfs.records.tables.database import Database
+from journalfs.records.tables.ranges import derive_range, ranges
 from journalfs.store import open_store
 from journalfs.store.write.store import WritingStore
 from tests.broker.writing import lines_in, publish, write_in
@@ -44,6 +45,29 @@ def test_tables_tell_what_the_broker_told(jdbc_store_anywhere: Path) -> None:
         store.close()
     assert compare_store(load_expected("jdbc"), actual) == []
     assert status["damage"] == 0
+
+
+@pytest.mark.rule("S-246")
+def test_ranges_have_what_a_transaction_of_number_0_committed(
+    empty_database: Callable[[str], str], tmp_path: Path
+) -> None:
+    """A broker's first one has this number."""
+    url = empty_database("sqlite")
+
+    async def filled(store: WritingStore) -> None:
+        await make(store, "orders")
+        await publish(store, "orders", None, "in.txt", b"one\ntwo\nthree\n")
+
+    write_in(instance_at(tmp_path / "instance", url), filled)
+    settings = settings_of(url)
+    with closing(Database(settings)) as database, database.begin("number it") as connection:
+        connection.execute(text("UPDATE messages SET txid = 0"))
+    found = [one for two in ranges(settings, lambda _: 2) for one in bodies_in(derive_range(two, tmp_path))]
+    assert found == ["one", "two", "three"] == [line["body"] for line in objects("cat", url)]
+
+
+def bodies_in(place: Path) -> list[object]:
+    return [line["body"] for line in objects("cat", place)]
 
 
 @pytest.mark.long

@@ -24,6 +24,7 @@ from journalfs.records.tables.reading import TablesReading
 
 _MESSAGES: Final = (MessageType.LARGE_MESSAGE, MessageType.LEGACY_MESSAGE, MessageType.MESSAGE)
 _ENDS: Final = (RecordKind.PREPARE, RecordKind.COMMIT)
+_IN_TRANSACTION: Final = (RecordKind.ADD_TX, RecordKind.UPDATE_TX, RecordKind.DELETE_TX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,8 @@ class _RangeReading(TablesReading):
         if self._range.end is None:
             return all_rows.id.not_in(mine)
         mine = mine.where(inside.seq >= self._range.first, inside.seq < self._range.end)
-        txs = select(ended.txid).where(ended.txid > 0, ended.id.in_(mine))
+        # A broker's first transaction has the number 0, as what is in none.
+        txs = select(ended.txid).where(ended.recordtype.in_(_IN_TRANSACTION), ended.id.in_(mine))
         return or_(all_rows.id.in_(mine), and_(all_rows.recordtype.in_(_ENDS), all_rows.txid.in_(txs)))
 
 
