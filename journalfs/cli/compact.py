@@ -8,6 +8,7 @@ import click
 import trio
 
 from journalfs.cli.common import json_option, store_argument, write_json, write_table
+from journalfs.config.layout import locate_store
 from journalfs.records.files.kept_damage import discard_damage
 from journalfs.store.write.compacting import Compacted, compact_store, preview_store
 from journalfs.store.write.opening import open_alone
@@ -51,6 +52,7 @@ def compact(*, store: Path, dry_run: bool, discard_damage: bool, shrink: bool, a
 
 
 def _compact(path: Path, discards: bool, shrinks: bool) -> list[Compacted]:
+    locate_store(path)  # one in a database has no files to be packed
     store = open_alone(path)
     try:
         done = trio.run(lambda: compact_store(store, shrinks=shrinks))

@@ -10,6 +10,7 @@ import trio
 
 from journalfs.cli.common import GivenPath, name_in_warnings, say, store_argument
 from journalfs.cli.export import FORMATS
+from journalfs.config.database import without_passwords
 from journalfs.config.sizes import parse_size_bytes
 from journalfs.errors import DecodeError, SystemFailure, WrongCall
 from journalfs.exchange import importing
@@ -63,4 +64,4 @@ def _import_lines(file: Path, directory: Path, prefix: str, extension: str, file
 def _import_messages(file: Path, store: Path, chosen: str) -> None:
     with advancing("importing", file.stat().st_size) as advance:
         done = trio.run(partial(importing.import_file, file, store, chosen, advance))
-    say(f"{store}: {done.messages} messages in {done.queues} queues")
+    say(f"{without_passwords(str(store))}: {done.messages} messages in {done.queues} queues")

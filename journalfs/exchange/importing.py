@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import msgspec
 
 from journalfs import caller_files
+from journalfs.config.database import database_named
 from journalfs.engine.lines import SOURCE_PERSISTER, LineBatch
 from journalfs.errors import BadEnvelope, SystemFailure, WrongCall, failing
 from journalfs.exchange.targets import Target, mounted_store, opened_target
@@ -48,7 +49,9 @@ class Progress:
         self._path = file.with_name(NOTE.format(file.name))
         self._seen = 0
         self._hash = hashlib.blake2b(digest_size=16)
-        where = os.fsencode(target.resolve()).decode("utf-8", "backslashreplace")
+        database = database_named(target)
+        place = target.resolve() if database is None else database.shown
+        where = os.fsencode(place).decode("utf-8", "backslashreplace")
         self._note = self._read() or _Note(where)
         if self._note.target != where:
             raise WrongCall(

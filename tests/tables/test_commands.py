@@ -31,6 +31,10 @@ def test_an_embedded_store_from_a_shell(tmp_path: Path) -> None:
         "ExpiryQueue",
     }
     assert journalfs("check", url).returncode == 0
+    for command in (["compact"], ["compact", "--dry-run"], ["scrub"]):
+        refused = journalfs(*command, url)
+        assert (refused.returncode, refused.stdout) == (4, "")
+        assert "this takes stores in files only" in refused.stderr
 
 
 @pytest.mark.rule("S-220")
@@ -94,6 +98,13 @@ def test_nobody_sees_a_password(empty_database: Callable[[str], str], tmp_path: 
             assert not [one for one in seen if re.search(b"cr(@|%40)et", one)]
         finally:
             assert journalfs("umount", place).returncode == 0
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text('{"queue":"q","body":"one"}\n')
+    assert journalfs("import", lines, url).stdout.endswith("1 messages in 1 queues\n")
+    lines.write_text('{"queue":"q","body":"one"}\n{\n')
+    told = [done.stdout + done.stderr for done in (journalfs("import", lines, url), journalfs("ls", url))]
+    told += [note.read_text() for note in tmp_path.glob(".*.importing")]
+    assert not [text for text in told if "et@" in text.replace("%40", "@")]
     for words in (["why", url], ["take", url], ["put", url], ["ls", url.replace("postgresql", "pgsql")]):
         said = journalfs(*words)
         assert said.returncode != 0
