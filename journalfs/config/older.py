@@ -129,10 +129,11 @@ def _activemq_5(folder: Path) -> tuple[str, str] | None:
         return AMQ, "an AMQ message store of ActiveMQ 5.0 to 5.8 (journal/data-*)"
     if any(_names(folder, "data-[0-9]*")) and ((folder / "data-control").is_file() or _begins_amq(folder)):
         return AMQ, "the data logs of an AMQ message store of ActiveMQ 5.0 to 5.8"
-    # A multi KahaDB has none of its own, but folders of destinations.
-    if (folder / "kahadb").is_dir() or any(
-        _names(folder, one) for one in ("db-[0-9]*.log", "*/db-[0-9]*.log")
-    ):
+    if (folder / "kahadb").is_dir() or any(_names(folder, "db-[0-9]*.log")):
+        return KAHADB, "a KahaDB store of ActiveMQ 5"
+    # A multi KahaDB has folders of destinations, and a broker's own folder has one of any name for its store.
+    artemis = (folder / "journal").is_dir() or (folder / "bindings").is_dir()
+    if not artemis and any(_names(folder, "*/db-[0-9]*.log")):
         return KAHADB, "a KahaDB store of ActiveMQ 5"
     return None
 

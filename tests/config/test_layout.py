@@ -196,6 +196,7 @@ def test_database_stores_are_named(stores: PristineStores) -> None:
         (["kahadb/db.data"], "KahaDB"),
         (["db.data", "db-1.log"], "KahaDB"),
         (["#210/db-1.log", "txStore/db-1.log"], "KahaDB"),
+        (["KahaDB/db-1.log", "tmp_storage/x"], "KahaDB"),
         (["bindings.txt", "data.txt"], "text export"),
         (["dump.sql"], "database dump"),
     ],
@@ -206,6 +207,13 @@ def test_other_layouts_are_named(files: list[str], says: str, tmp_path: Path) ->
         (tmp_path / name).touch()
     with pytest.raises(UnknownVersion, match=says):
         locate_store(tmp_path)
+
+
+def test_a_store_of_today_beside_an_older_one_is_none(tmp_path: Path) -> None:
+    for name in ("journal/activemq-data-1.amq", "before/db-1.log"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(encode.header(1))
+    assert locate_store(tmp_path).journal_dir == tmp_path / "journal"
 
 
 @pytest.mark.parametrize(
