@@ -302,17 +302,12 @@ class JournalLoader:
         return None
 
     def _still_missing(self) -> Iterator[Damage]:
-        if not self.missing:
-            return
-        reads = {self._name(read): read for read in self.files.read_files()}
-        yield from (one for one in self.missing if self._is_missing(one, reads.get(one.file)))
-
-    def _is_missing(self, one: Damage, read: ReadFile | None) -> bool:
-        """Whether what was known before is still gone: nothing was read of the file as far as it went."""
-        if read is None:
+        """Files that were known to be gone, and of which nothing was read."""
+        read = {self._name(read) for read in self.files.read_files()} if self.missing else ()
+        for one in self.missing:
             path = self.relative_to / one.file
-            return not door.exists(path) or (path.parent == self.directory and has_no_header(path))
-        return read.position < one.offset + one.length_bytes
+            if one.file not in read and (not door.exists(path) or has_no_header(path)):
+                yield one
 
     def _unreadable(self) -> Iterator[Damage]:
         for slot, places in self.files.unreadable.items():
