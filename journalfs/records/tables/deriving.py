@@ -1,5 +1,5 @@
-"""The derived store of one in a database: made anew each time, since nothing cheap says that rows are what
-they were.
+"""The derived store of one in a database: made anew each time. Rows say cheaply that nothing became of them,
+and not that all that became of them is in what was derived and then written.
 """
 
 from __future__ import annotations
