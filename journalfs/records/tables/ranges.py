@@ -22,9 +22,12 @@ from journalfs.records.tables.database import Database
 from journalfs.records.tables.deriving import derive_into
 from journalfs.records.tables.reading import TablesReading
 
-_MESSAGES: Final = (MessageType.LARGE_MESSAGE, MessageType.LEGACY_MESSAGE, MessageType.MESSAGE)
-_ENDS: Final = (RecordKind.PREPARE, RecordKind.COMMIT)
-_IN_TRANSACTION: Final = (RecordKind.ADD_TX, RecordKind.UPDATE_TX, RecordKind.DELETE_TX)
+# Java's drivers take plain numbers only.
+_MESSAGES: Final = tuple(
+    map(int, (MessageType.LARGE_MESSAGE, MessageType.LEGACY_MESSAGE, MessageType.MESSAGE))
+)
+_ENDS: Final = tuple(map(int, (RecordKind.PREPARE, RecordKind.COMMIT)))
+_IN_TRANSACTION: Final = tuple(map(int, (RecordKind.ADD_TX, RecordKind.UPDATE_TX, RecordKind.DELETE_TX)))
 
 
 @dataclass(frozen=True, slots=True)
