@@ -21,15 +21,13 @@ from journalfs.format.record_types import MessageType
 from journalfs.limits import JOURNAL_HEADER_BYTES
 from journalfs.live.bindings import read_bindings
 from journalfs.records.files.directory import JournalFile, read_directory
+from journalfs.records.files.doubtful_headers import POOL_FILES
 from journalfs.records.files.file_gaps import DeletedFiles, Range, missing_ids, told
 from journalfs.records.files.files import KnownFile
 from journalfs.records.files.loader import JournalLoader
 
 if TYPE_CHECKING:
     from journalfs.live.opened import OpenStore
-
-_POOL_FILES: Final = 10
-"""A broker keeps so many files, unless it is told otherwise, before it deletes any."""
 
 _ANY_ID: Final = 2**63 - 1
 """Above the id of any file."""
@@ -78,7 +76,7 @@ def missing_ranges(layout: StoreLayout) -> list[Range]:
     others = [(number, _ANY_ID) for number in named.difference([0, *(one for one, _ in files)])]
     pool_files = int(layout.value_in_force("journal-pool-files") or 0)
     if layout.config is None and pool_files < 0:
-        pool_files = _POOL_FILES
+        pool_files = POOL_FILES
     deleted = DeletedFiles(layout.root, name_of(directory, layout.root)).ranges()
     return missing_ids(files, pool_files, [*deleted, *others])
 

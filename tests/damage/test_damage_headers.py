@@ -58,6 +58,37 @@ def test_a_file_id_that_cannot_be_true(
         assert (data / file).read_bytes() == content
 
 
+@pytest.mark.rule("S-49")
+@pytest.mark.parametrize(
+    ("name", "number", "file_id", "hidden"),
+    [
+        ("amqp-exotic", 1, 3, 49),
+        ("mapped", 1, 5, 89),
+        ("orders-basic", 1, 200, 253),
+        ("killed", 5, 9, 462),
+        ("killed", 7, 4000, 391),
+        ("thousand-queues", 2, 99, 5240),
+    ],
+)
+def test_a_header_that_hides_messages(
+    name: str, number: int, file_id: int, hidden: int, store_copy: Copy
+) -> None:
+    """It looks like that of a file used again, but no file that was written later says that they are gone."""
+    data = store_copy(name) / "data"
+    file = f"journal/activemq-data-{number}.amq"
+    messages, before = shown(data)
+    with changed(data / file, 8, file_id.to_bytes(8)):
+        store = open_store(data, index=False)
+        listed = {one.file: one for one in store.core.damage()}
+        assert listed[file].kind == "doubtful-header"
+        assert f"{hidden} messages" in listed[file].reason
+        content = (data / file).read_bytes()
+        with pytest.raises(Damaged):
+            open_for_writing(data, index=False)
+        assert (data / file).read_bytes() == content
+    assert shown(data) == (messages, before)
+
+
 def test_a_file_that_was_used_again_keeps_its_id(tmp_path: Path) -> None:
     """Its id is above that of the records an earlier life left; a compaction's output has records first."""
     for file_id in (3, 4):

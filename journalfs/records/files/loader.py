@@ -47,6 +47,7 @@ from journalfs.records.files.directory import (
     reading_order,
     written_rid,
 )
+from journalfs.records.files.doubtful_headers import HiddenMessages
 from journalfs.records.files.files import FileSet, ReadFile
 from journalfs.records.files.heads import data_end, has_no_header
 
@@ -155,6 +156,7 @@ class JournalLoader:
     _matched: tuple[JournalDirectory, list[ReadFile]] | None = None
     """The last listing, and the files in it that may have grown."""
     _contradictions: Contradictions = field(default_factory=Contradictions)
+    _hidden: HiddenMessages = field(default_factory=HiddenMessages)
     _next_slot: int = 0
     _last_own: ReadFile | None = None
     """The file up to which `advance` read everything."""
@@ -287,6 +289,7 @@ class JournalLoader:
                 *self._unreadable(),
                 *gaps,
                 *anomalies,
+                *self._doubtful(),
             }
         )
 
@@ -308,6 +311,12 @@ class JournalLoader:
             path = self.relative_to / one.file
             if one.file not in read and (not door.exists(path) or has_no_header(path)):
                 yield one
+
+    def _doubtful(self) -> Iterator[Damage]:
+        """What headers hide. Of a journal that is being written some files are between two lives."""
+        if self.following or self.limit is not None:
+            return
+        yield from self._hidden.damage(self.files.read_files(), self.files, self.state, self.relative_to)
 
     def _unreadable(self) -> Iterator[Damage]:
         for slot, places in self.files.unreadable.items():

@@ -27,6 +27,7 @@ from journalfs.format.journal_file import (
 from journalfs.ids import FileId
 from journalfs.limits import CONTROL_FILE_BYTES_MAX, COPY_CHUNK_BYTES, JOURNAL_HEADER_BYTES
 from journalfs.records.files.directory import contradiction, missing_bytes
+from journalfs.records.files.doubtful_headers import doubtful_files
 from journalfs.records.files.heads import FIRST_RECORD_REACH_BYTES, first_rid
 from journalfs.records.files.kept_damage import KeptDamage
 from journalfs.records.files.pool import FilePool, WriteFile
@@ -213,7 +214,8 @@ def open_files(
     headers = _headers(backend, [name for name in names if name not in blank])
     numbers = {name: number_of(name, extension=settings.extension) for name in every}
     last_id = max([0, *numbers.values(), *(header.file_id for header in headers.values())])
-    _refuse_untrue_ids(backend, _heads(backend, headers))
+    heads = _heads(backend, headers)
+    _refuse_untrue_ids(backend, heads)
     pool = FilePool(
         backend,
         settings,
@@ -250,6 +252,7 @@ def open_files(
     _mend_end(backend, opened, empty)
     if any(file.unreadable for file in opened.data):
         opened.ledger.doubt()
+    _refuse_hidden(backend, heads, headers, opened.ledger)
     if opened.data:
         # Its writer may have died between a write and its sync; nothing that was seen may vanish any more.
         backend.sync(opened.data[-1].name)
@@ -303,6 +306,27 @@ def _heads(backend: Backend, headers: dict[str, JournalHeader]) -> dict[str, _He
         compacted = first == header.rid and behind[5] > 0
         found[name] = _Headed(name, header.file_id, header.rid, compacted, first)
     return found
+
+
+def _refuse_hidden(
+    backend: Backend, heads: dict[str, _Headed], headers: dict[str, JournalHeader], ledger: Ledger
+) -> None:
+    """A file would be set free although nothing says that what lies in it is gone."""
+    doubtful = doubtful_files(list(heads.values()))
+    if not doubtful:
+        return
+    names = [name for name, head in heads.items() if head in doubtful]
+    # A write that was cut off may have left records behind what an older life left: they count as they did.
+    lives = [(head.rid, name) for name, head in heads.items()]
+    lives += [(heads[name].first_rid or 0, name) for name in names]
+    with_it = Ledger()
+    for rid, name in sorted(lives):
+        file = WriteFile(name, FileId(rid), backend.size_bytes(name), version=headers[name].version)
+        read_file(backend, with_it, file)
+    hidden = set(with_it.live_ids()).difference(ledger.live_ids())
+    if hidden:
+        reason = f"of the records of {', '.join(names)} {len(hidden)} would be lost: its file id was changed"
+        raise Damaged(names[0], JOURNAL_HEADER_BYTES, reason)
 
 
 def _refuse_untrue_ids(backend: Backend, found: dict[str, _Headed]) -> None:
