@@ -132,6 +132,11 @@ class Backend(Protocol):
 
     def close_file(self, file: OpenFile) -> None: ...
 
+    def lost(self, file: OpenFile) -> OSError | None:
+        """Why whoever opens the journal would not find what was written to an open file: it has no longer its
+        name there, or was cut short.
+        """
+
     def perform(self, file: OpenFile, stage: Stage, length: int) -> int:
         """Write the same durably at once, in this thread; the errno, or `LEFT`. Only while
         nothing is under way.

@@ -414,9 +414,16 @@ class Committer:
         self._finish()
 
     def _finish(self) -> None:
-        """What is done, in order, is reached."""
+        """What is done, in order, is reached. Not if somebody took away what it was written to: then nobody
+        finds it.
+        """
         while self._under_way and self._under_way[0].done:
-            flush = self._under_way.popleft()
+            flush = self._under_way[0]
+            lost = self._backend.lost(flush.file)
+            if lost is not None:
+                self.give_up(flush.file.name, lost)
+                break
+            self._under_way.popleft()
             self.reached_position = flush.position
             self.reached_end = flush.file_id, flush.stage.file_offset + flush.length
             self._spare.append(flush.stage)

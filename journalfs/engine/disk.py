@@ -18,7 +18,7 @@ from journalfs import door
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.backend import BackendKind, Completion, OpenFile
 from journalfs.engine.buffers import MappedFile
-from journalfs.engine.links import is_linked
+from journalfs.engine.links import NamedFile, is_linked
 from journalfs.engine.stage import Stage
 from journalfs.engine.status import check
 from journalfs.engine.tail import Tail
@@ -50,6 +50,7 @@ class DiskFile:
     name: str
     size_bytes: int
     fd: int
+    place: NamedFile
     alignment_bytes: int = 1
     map: Any = field(default=ffi.NULL)
 
@@ -170,10 +171,11 @@ class DiskBackend:
     def open(self, name: str, *, dense: bool = False) -> DiskFile:
         # Through the page cache the kernel completes blocks, as it does for NIO.
         direct = os.O_DIRECT if self.kind is BackendKind.AIO and self._datasync and not dense else 0
-        fd = door.open_file(self.directory / name, door.WRITE | direct)
+        path = self.directory / name
+        fd = door.open_file(path, door.WRITE | direct)
         try:
             alignment_bytes = 1 if dense else self.alignment_bytes
-            file = DiskFile(name, os.fstat(fd).st_size, fd, alignment_bytes)
+            file = DiskFile(name, os.fstat(fd).st_size, fd, NamedFile.of(fd, path), alignment_bytes)
             if self.kind is BackendKind.MAPPED:
                 out, error = ffi.new("uint8_t **"), ffi.new("int *")
                 if lib.jfs_file_map(fd, file.size_bytes, out, error) == lib.JFS_SYSTEM:
@@ -189,6 +191,10 @@ class DiskBackend:
         lib.jfs_file_unmap(file.map, file.size_bytes)
         os.close(file.fd)
         file.fd, file.map = -1, ffi.NULL
+
+    def lost(self, file: OpenFile) -> OSError | None:
+        assert isinstance(file, DiskFile)
+        return file.place.lost(file.size_bytes)
 
     def perform(self, file: OpenFile, stage: Stage, length: int) -> int:
         assert isinstance(file, DiskFile)
@@ -210,7 +216,9 @@ class DiskBackend:
 
     def lend(self, file: OpenFile, tail: Tail) -> None:
         assert isinstance(file, DiskFile)
+        place = file.place
         tail.by_disk(self._io, file.fd, file.map, durable=self._datasync)
+        tail.at(os.fsencode(place.path), place.device, place.inode, file.size_bytes)
 
     def submit(self, file: OpenFile, stage: Stage, length: int, *, durable: bool, tag: int) -> None:
         assert isinstance(file, DiskFile)

@@ -10,13 +10,49 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
 from journalfs import door
+from journalfs.engine._native import lib
 from journalfs.limits import COPY_CHUNK_BYTES, LENGTHENED_BYTES
+
+# Whether an open file is still what its name stands for: who opens it by that name finds what is written.
+
+TAKEN_AWAY: Final = "it was taken away"
+CUT_SHORT: Final = "it was cut short"
+_NO_SUCH_FILE: Final = (errno.ENOENT, errno.ENOTDIR)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFile:
+    """A file by its path, whichever directory that leads through, and by its device and inode."""
+
+    path: str
+    device: int
+    inode: int
+
+    @classmethod
+    def of(cls, descriptor: int, path: Path) -> NamedFile:
+        """Raises OSError."""
+        found = os.fstat(descriptor)
+        return cls(os.path.abspath(path), found.st_dev, found.st_ino)
+
+    def lost(self, size_bytes: int) -> OSError | None:
+        """Why nobody would find there what was written, up to `size_bytes`; `None`: it is there."""
+        with door.place(self.path) as (directory, name):
+            found: int = lib.jfs_place_of(directory, name, self.device, self.inode, size_bytes)
+        if found in _NO_SUCH_FILE:
+            return OSError(found, TAKEN_AWAY)
+        if found == lib.JFS_PLACE_REPLACED:
+            return OSError(errno.ENOENT, "another file was put in its place")
+        if found == lib.JFS_PLACE_SHORT:
+            return OSError(errno.EIO, CUT_SHORT)
+        return OSError(found, os.strerror(found), self.path) if found else None
+
 
 _NO_COPYING: Final = frozenset((errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM))
 """Where the system does not copy from file to file by itself."""

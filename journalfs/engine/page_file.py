@@ -13,18 +13,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 from journalfs import door
+from journalfs.engine.links import NamedFile
 
 
 class PageFile:
     """One page, open for appending. It is made if it is not there; an empty one's name is durable at once."""
 
-    __slots__ = ("_datasync", "_descriptor", "path", "size_bytes")
+    __slots__ = ("_datasync", "_descriptor", "_place", "path", "size_bytes")
 
     def __init__(self, path: Path, *, datasync: bool) -> None:
         self.path = path
         self._datasync = datasync
         self._descriptor = door.open_or_create(path)
         try:
+            self._place = NamedFile.of(self._descriptor, path)
             self.size_bytes = os.fstat(self._descriptor).st_size
             # Not only of a new one: a sync that failed may have left it behind.
             if not self.size_bytes:
@@ -51,6 +53,10 @@ class PageFile:
     def sync(self) -> None:
         if self._datasync:
             os.fdatasync(self._descriptor)
+
+    def lost(self) -> OSError | None:
+        """Why whoever reads the page would not find what was appended."""
+        return self._place.lost(self.size_bytes)
 
     def close(self) -> None:
         if self._descriptor >= 0:

@@ -83,6 +83,18 @@ class Tail:
         """Flushes are written as `jfs_io_perform` does."""
         self.fields.io, self.fields.fd, self.fields.map, self.fields.durable = io, fd, mapping, durable
 
+    def at(self, path: bytes, device: int, inode: int, size_bytes: int) -> None:
+        """The name that has to lead to the file after each flush."""
+        if self._keep.get("path") != path:
+            self._keep["path"], self._keep["name"] = path, ffi.new("char[]", path)
+        fields = self.fields
+        fields.path, fields.device, fields.inode, fields.size_bytes = (
+            self._keep["name"],
+            device,
+            inode,
+            size_bytes,
+        )
+
     def by_call(self, write: Any) -> None:
         """Flushes are written by a function, given their length, that returns an errno: no disk is there."""
         self._keep["write"] = call = ffi.callback(

@@ -221,19 +221,23 @@ class PageWriter:
                 path = self._path(number)
                 if number != before.number:
                     made.append(path)
-                self._open(path).append(data)
+                page = self._open(path)
+                self._check()  # what is behind a hole could not be read
+                page.append(data)
         except OSError:
             if self._failure is None:
                 self._take_back(made, before)
             raise
         if sync:
             self._sync()
+        self._check()
 
     def _open(self, path: Path) -> PageFile:
         """The file, open. The one before is whole then, and durable."""
         if self._file is None or self._file.path != path:
             if self._file is not None:
                 self._sync()
+                self._check()
                 self._file.close()
             self._file = None
             self._file = self._pages.open(path)
@@ -249,6 +253,16 @@ class PageWriter:
         except OSError as error:
             self._doubt(self._file.path, error)
             raise
+
+    def _check(self) -> None:
+        """Whether it is there for whoever reads the page. Raises OSError: nobody but this process takes pages
+        away.
+        """
+        assert self._file is not None
+        lost = self._file.lost()
+        if lost is not None:
+            self._doubt(self._file.path, lost)
+            raise lost
 
     def _take_back(self, made: list[Path], before: PageEnd) -> None:
         """Leave the pages as they were. If that cannot be, nothing is written to them any more."""

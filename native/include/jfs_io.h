@@ -54,4 +54,13 @@ jfs_status jfs_file_fill(int fd, uint64_t size_bytes, uint64_t chunk_bytes, int 
 jfs_status jfs_file_map(int fd, uint64_t size_bytes, uint8_t **out, int *system_error);
 void jfs_file_unmap(uint8_t *map, uint64_t size_bytes);
 
+#define JFS_PLACE_REPLACED (-1) /* another file has the name */
+#define JFS_PLACE_SHORT (-2)    /* it lost some of its end */
+
+/* Whether a name leads to a file of that device and inode, which has at least so many bytes: 0, one of the above, or
+ * an errno. Its times are not asked for: from Linux 6.13 on a time that was looked at makes the next write change the
+ * inode, and every sync write that, too.
+ */
+int32_t jfs_place_of(int directory, const char *name, uint64_t device, uint64_t inode, uint64_t size_bytes);
+
 #endif

@@ -34,11 +34,15 @@ typedef struct {
     jfs_ledger *ledger;
     const jfs_io *io;
     uint8_t *map;
+    const char *path;        /* which has to lead to that file after each flush; NULL: nobody else is at it */
     jfs_tail_write write;    /* instead of `io`, if not NULL */
     jfs_tail_write log;      /* what has to be done before; NULL: nothing. May return JFS_TAIL_LEFT, too */
     void *context;
     jfs_checksum_place place;
-    uint64_t whole_bytes;    /* of the file, in whole blocks */
+    uint64_t device;
+    uint64_t inode;
+    uint64_t size_bytes;     /* of the file, */
+    uint64_t whole_bytes;    /* and in whole blocks */
     uint64_t alignment_bytes;
     uint64_t buffer_bytes;   /* of records in a flush */
     uint64_t spared_bytes;   /* which a checksum needs */

@@ -173,6 +173,9 @@ class SimulatedDisk:
     def close_file(self, file: OpenFile) -> None:
         """Nothing is held open."""
 
+    def lost(self, file: OpenFile) -> OSError | None:
+        """Nobody else is at it."""
+
     def perform(self, file: OpenFile, stage: Stage, length: int) -> int:
         try:
             self.submit(file, stage, length, durable=True, tag=0)

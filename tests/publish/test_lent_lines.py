@@ -216,6 +216,17 @@ def test_a_write_that_fails_is_the_last_one(tmp_path: Path) -> None:
             trio.run(store.publish, "one", None, [])
 
 
+def test_a_file_that_was_taken_away_takes_nothing_more(tmp_path: Path) -> None:
+    with closing(open_new(tmp_path / "store")) as store:
+        way, tail = store.lending.way("one", None), store.lending.tail
+        assert is_lent(store, [way])
+        (tmp_path / "store/journal" / store.journals.messages.current.name).unlink()
+        assert tail.stage_lines(way.tail, b"lost\n") == 0
+        assert tail.flush() == errno.ENOENT
+        store.lending.take_back([way])
+        assert "it was taken away" in str(store.journals.failure)
+
+
 def test_whoever_gives_up_in_another_thread_stops_it(tmp_path: Path) -> None:
     with closing(open_new(tmp_path / "store")) as store:
         way, tail = store.lending.way("one", None), store.lending.tail

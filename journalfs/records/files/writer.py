@@ -447,8 +447,10 @@ class JournalWriter:
         self.committer.take_back(file.file_id, reached)
         fields.records = 0
         if fields.error:
+            assert file.handle is not None
             error = int(fields.error)
-            self.committer.give_up(file.name, OSError(error, os.strerror(error)))
+            lost = self.backend.lost(file.handle)
+            self.committer.give_up(file.name, lost or OSError(error, os.strerror(error)))
         elif not tail.is_left:  # the log was asked for just that
             self._seal()
         return reached

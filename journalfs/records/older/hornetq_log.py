@@ -315,6 +315,9 @@ class _HornetqPage(PageFile):
     def sync(self) -> None:
         self._their.sync()
 
+    def lost(self) -> OSError | None:
+        return self._their.lost() or super().lost()
+
     def close(self) -> None:
         self._their.close()
         super().close()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from journalfs import door
 from journalfs.change.journals import Journals
+from journalfs.engine.links import TAKEN_AWAY
 from journalfs.engine.waiting import Crowd, FairLock, unbroken
 from journalfs.errors import JournalfsError, OutOfResources, StoreAway
 from journalfs.ids import FileId, Position
@@ -204,7 +205,7 @@ class SelfReadingStore(JournalStore, JournalReader):
         writer = self.journals.messages
         for name in [file.name for file in writer.data if not file.going]:
             if not door.exists(loader.directory / name):
-                writer.committer.give_up(name, FileNotFoundError(errno.ENOENT, "it was taken away"))
+                writer.committer.give_up(name, FileNotFoundError(errno.ENOENT, TAKEN_AWAY))
         # What it says of pages comes into view with the rest: a message that was moved is in one queue.
         self._follow_pages()
 

@@ -1,8 +1,9 @@
 /* Publishing texts at the end of a journal: staged as jfs_stage_texts does, written as one flush. */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 #include "jfs_tail.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <time.h>
 
 #include "text_message.h"
@@ -95,6 +96,13 @@ jfs_status jfs_tail_stage(jfs_tail *tail, jfs_tail_way *way, const uint8_t *line
     return JFS_OK;
 }
 
+/* Whether the name still leads to what was written, as journalfs.engine.links.NamedFile asks. */
+static int32_t lost(const jfs_tail *tail) {
+    if (!tail->path) return 0;
+    const int32_t found = jfs_place_of(AT_FDCWD, tail->path, tail->device, tail->inode, tail->size_bytes);
+    return found == JFS_PLACE_REPLACED ? ENOENT : found == JFS_PLACE_SHORT ? EIO : found;
+}
+
 static int32_t written(const jfs_tail *tail, uint64_t length) {
     const jfs_stage *const stage = tail->stage;
     uint64_t took_ns;
@@ -133,6 +141,7 @@ int32_t jfs_tail_flush(jfs_tail *tail) {
     const uint64_t records_end = stage->file_offset + stage->used_bytes;
     const uint64_t length = jfs_stage_seal(stage, tail->alignment_bytes);
     tail->error = length ? written(tail, length) : EIO;
+    if (tail->error == 0) tail->error = lost(tail);
     if (tail->error != 0) return tail->error;
     measure(tail, now_ns() - begun, length);
     tail->flushed_records = tail->records;

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from journalfs.errors import Damaged, ReadOnlyStore
+from journalfs.errors import Damaged, ReadOnlyStore, WriteFailed
 from journalfs.store.write.store import WritingStore
 from tests.store.writing.conftest import Writable, lines_of, no_upkeep
 
@@ -60,6 +61,56 @@ async def test_a_file_that_is_gone_is_told_after_a_kill(writable: Writable, tmp_
             assert gone(store) == [f"journal/{name}"]
             with pytest.raises(Damaged, match="not compacted"):
                 await store.journals.messages.upkeep.compact()
+
+
+def cut(path: Path, root: Path) -> None:
+    os.truncate(path, 4096)
+
+
+def removed(path: Path, root: Path) -> None:
+    path.unlink()
+
+
+def replaced(path: Path, root: Path) -> None:
+    copy = path.with_suffix(".copy")
+    shutil.copy(path, copy)
+    os.rename(copy, path)
+
+
+def store_moved(path: Path, root: Path) -> None:
+    os.rename(root, root.parent / "elsewhere")
+
+
+def store_removed(path: Path, root: Path) -> None:
+    shutil.rmtree(root, ignore_errors=True)  # which takes away files ahead as they are made
+    assert not path.exists()
+
+
+def store_copied(path: Path, root: Path) -> None:
+    store_moved(path, root)
+    shutil.copytree(root.parent / "elsewhere", root)
+
+
+@pytest.mark.rule("S-49")
+@pytest.mark.parametrize("lose", [cut, removed, replaced, store_moved, store_removed, store_copied])
+async def test_nothing_is_said_to_be_kept_where_nobody_finds_it(
+    writable: Writable, lose: Callable[[Path, Path], None]
+) -> None:
+    async with writable.open() as store:
+        publisher = store.publisher("work", "work.a", "in")
+        await publisher.write(b"first\n")
+        assert len(lines_of(store, "work.a")) == 1
+        current = writable.root / "journal" / store.journals.messages.current.name
+        async with no_upkeep(store):
+            lose(current, writable.root)
+        # Upkeep, of the bindings too, may be the first to find that all is gone: then it is of another file.
+        said = r"activemq-\w+-\d"
+        with pytest.raises((WriteFailed, ReadOnlyStore), match=said):
+            await publisher.write(b"not kept\n")
+        with pytest.raises(ReadOnlyStore, match=said):
+            await publisher.write(b"refused\n")
+        await store.look()
+        assert store.status()["storeGone"] is (lose in (store_moved, store_removed))
 
 
 @pytest.mark.rule("S-44")
