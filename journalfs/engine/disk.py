@@ -218,7 +218,8 @@ class DiskBackend:
         assert isinstance(file, DiskFile)
         place = file.place
         tail.by_disk(self._io, file.fd, file.map, durable=self._datasync)
-        tail.at(os.fsencode(place.path), place.device, place.inode, file.size_bytes)
+        with door.place(place.path) as (directory, name):
+            tail.at(directory, name, place.device, place.inode, file.size_bytes)
 
     def submit(self, file: OpenFile, stage: Stage, length: int, *, durable: bool, tag: int) -> None:
         assert isinstance(file, DiskFile)

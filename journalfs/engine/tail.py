@@ -83,17 +83,13 @@ class Tail:
         """Flushes are written as `jfs_io_perform` does."""
         self.fields.io, self.fields.fd, self.fields.map, self.fields.durable = io, fd, mapping, durable
 
-    def at(self, path: bytes, device: int, inode: int, size_bytes: int) -> None:
-        """The name that has to lead to the file after each flush."""
+    def at(self, directory: int, path: bytes, device: int, inode: int, size_bytes: int) -> None:
+        """The name, from a directory's descriptor, that has to lead to the file after each flush."""
         if self._keep.get("path") != path:
             self._keep["path"], self._keep["name"] = path, ffi.new("char[]", path)
         fields = self.fields
-        fields.path, fields.device, fields.inode, fields.size_bytes = (
-            self._keep["name"],
-            device,
-            inode,
-            size_bytes,
-        )
+        fields.directory, fields.path, fields.size_bytes = directory, self._keep["name"], size_bytes
+        fields.device, fields.inode = device, inode
 
     def by_call(self, write: Any) -> None:
         """Flushes are written by a function, given their length, that returns an errno: no disk is there."""

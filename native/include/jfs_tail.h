@@ -63,6 +63,7 @@ typedef struct {
     uint64_t slowest_ns;
     uint64_t end;            /* where the next flush begins, */
     uint64_t records_end;    /* and where records end */
+    int32_t directory;       /* from where `path` leads */
     int32_t fd;
     int32_t durable;
     int32_t checksums;

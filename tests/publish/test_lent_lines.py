@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from journalfs import door
 from journalfs.broker.publish.lending import LinesWay
 from journalfs.clock import FakeClock
 from journalfs.config.address_settings import Value
@@ -225,6 +226,19 @@ def test_a_file_that_was_taken_away_takes_nothing_more(tmp_path: Path) -> None:
         assert tail.flush() == errno.ENOENT
         store.lending.take_back([way])
         assert "it was taken away" in str(store.journals.failure)
+
+
+def test_a_store_that_is_reached_by_descriptor_alone_takes_lines(tmp_path: Path) -> None:
+    """As one below a directory that its owner, as whom root acts, may not enter."""
+    door.own_folder(tmp_path / "held/store")
+    with closing(open_new(tmp_path / "held/store")) as store:
+        way, tail = store.lending.way("one", None), store.lending.tail
+        assert is_lent(store, [way])
+        (tmp_path / "held").rename(tmp_path / "elsewhere")
+        assert tail.stage_lines(way.tail, b"kept\n") == 0
+        assert tail.flush() == 0
+        store.lending.take_back([way])
+        assert store.journals.failure is None
 
 
 def test_whoever_gives_up_in_another_thread_stops_it(tmp_path: Path) -> None:

@@ -212,6 +212,17 @@ def test_what_the_owner_does_not_reach_root_does_not(store: Path, victim: Victim
 
 
 @pytest.mark.rule("S-146")
+def test_lines_are_taken_where_the_owner_does_not_reach_the_store(store: Path, tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    with (
+        mounted_for_writing(store, tmp_path / "mnt") as mount,
+        (mount.path / "orders/orders/in").open("ab", buffering=0) as file,
+    ):
+        for number in range(50):
+            file.write(b"%d\n" % number)
+
+
+@pytest.mark.rule("S-146")
 def test_every_command_acts_as_the_owner(store: Path, pristine: Path) -> None:
     """What only root may open is not, as a file of root's with a second name in the store."""
     journal = store / "journal/activemq-data-1.amq"

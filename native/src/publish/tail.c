@@ -3,7 +3,6 @@
 #include "jfs_tail.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <time.h>
 
 #include "text_message.h"
@@ -99,7 +98,7 @@ jfs_status jfs_tail_stage(jfs_tail *tail, jfs_tail_way *way, const uint8_t *line
 /* Whether the name still leads to what was written, as journalfs.engine.links.NamedFile asks. */
 static int32_t lost(const jfs_tail *tail) {
     if (!tail->path) return 0;
-    const int32_t found = jfs_place_of(AT_FDCWD, tail->path, tail->device, tail->inode, tail->size_bytes);
+    const int32_t found = jfs_place_of(tail->directory, tail->path, tail->device, tail->inode, tail->size_bytes);
     return found == JFS_PLACE_REPLACED ? ENOENT : found == JFS_PLACE_SHORT ? EIO : found;
 }
 
