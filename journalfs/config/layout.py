@@ -30,7 +30,7 @@ from journalfs.config.database import DatabaseStore, database_named, other_schem
 from journalfs.config.files import CONFIG_VARIABLE, CONFIGURED_BY, TOML_NAME, read_beginning
 from journalfs.config.instance import Instance, find_instance, standard_properties
 from journalfs.config.older import refuse_other_journals, refuse_other_layouts
-from journalfs.errors import ConfigError, NotAStore, SystemFailure, WrongCall, failing
+from journalfs.errors import ConfigError, NotAStore, SystemFailure, UnknownVersion, WrongCall, failing
 
 JOURNAL_PREFIX: Final = "activemq-data"
 JOURNAL_EXTENSION: Final = "amq"
@@ -202,13 +202,14 @@ def _checked(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
         raise NotAStore(given, "no message store here", looked_for=_LOOKED_FOR)
     layout = _entered(_with_own_settings(_with_odd_files_named(layout, given)))
     _refuse_of_database(layout)
-    refuse_other_layouts(layout.root)
+    is_there = _has_journal(layout.journal_dir) or _has_bindings(layout.bindings_dir)
+    try:
+        refuse_other_layouts(layout.root)
+    except UnknownVersion:
+        if not is_there:  # else it lies beside what was found
+            raise
     refuse_other_journals(layout.journal_dir, layout.bindings_dir)
-    if (
-        layout.not_kept_by is None
-        and not _has_journal(layout.journal_dir)
-        and not _has_bindings(layout.bindings_dir)
-    ):
+    if layout.not_kept_by is None and not is_there:
         told = "".join(f"; {warning}" for warning in layout.warnings)
         places = f"no journal files in {layout.journal_dir} or {layout.bindings_dir}"
         raise NotAStore(given, f"{places}; has the broker ever run?{told}")

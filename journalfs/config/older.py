@@ -133,7 +133,8 @@ def _activemq_5(folder: Path) -> tuple[str, str] | None:
         return KAHADB, "a KahaDB store of ActiveMQ 5"
     # A multi KahaDB has folders of destinations, and a broker's own folder has one of any name for its store.
     artemis = (folder / "journal").is_dir() or (folder / "bindings").is_dir()
-    if not artemis and any(_names(folder, "*/db-[0-9]*.log")):
+    within = ("*/db-[0-9]*.log", "*/txStore/db-[0-9]*.log")
+    if not artemis and any(found for one in within for found in _names(folder, one)):
         return KAHADB, "a KahaDB store of ActiveMQ 5"
     return None
 

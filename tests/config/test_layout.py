@@ -197,21 +197,25 @@ def test_database_stores_are_named(stores: PristineStores) -> None:
         (["db.data", "db-1.log"], "KahaDB"),
         (["#210/db-1.log", "txStore/db-1.log"], "KahaDB"),
         (["KahaDB/db-1.log", "tmp_storage/x"], "KahaDB"),
+        (["mKahaDB/#210/db-1.log", "mKahaDB/txStore/db-1.log", "tmp_storage/x"], "KahaDB"),
         (["bindings.txt", "data.txt"], "text export"),
         (["dump.sql"], "database dump"),
     ],
 )
 def test_other_layouts_are_named(files: list[str], says: str, tmp_path: Path) -> None:
     for name in files:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     with pytest.raises(UnknownVersion, match=says):
         locate_store(tmp_path)
 
 
-def test_a_store_of_today_beside_an_older_one_is_none(tmp_path: Path) -> None:
-    for name in ("journal/activemq-data-1.amq", "before/db-1.log"):
-        (tmp_path / name).parent.mkdir()
+@pytest.mark.parametrize(
+    "beside", ["before/db-1.log", "kahadb/db-1.log", "db-1.log", "kr-store/x", "dump.sql"]
+)
+def test_a_store_of_today_beside_an_older_one_is_none(beside: str, tmp_path: Path) -> None:
+    for name in ("journal/activemq-data-1.amq", beside):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(encode.header(1))
     assert locate_store(tmp_path).journal_dir == tmp_path / "journal"
 
