@@ -171,6 +171,57 @@ def test_what_several_stores_did_in_one_transaction_of_a_connection(
     assert tuple(len(found[name]) for name in ("orders", "t1")) == counts
 
 
+@pytest.mark.rule("S-204", "S-215")
+@pytest.mark.parametrize("lost", ["all of it", "a command"])
+def test_what_is_lost_of_outcomes_decides_nothing(tmp_path: Path, lost: str) -> None:
+    """It may have said that the transaction is committed: it stays in doubt, and the damage is said."""
+    unpack("kahadb-multi", tmp_path)
+    log = tmp_path / "kahadb-multi" / "txStore" / "db-1.log"
+    content = bytearray(log.read_bytes())
+    if lost == "a command":
+        (found,) = (
+            one
+            for one in kahadb_log.rows(bytes(content), log.name, [])
+            if one.command == kahadb_log.Command.PREPARE
+        )
+        content[found.offset + 1] = 0xFF
+    log.write_bytes(content if lost == "a command" else b"\xa5" * len(content))
+    with closing(open_store(log.parent.parent, derived=tmp_path / "derived")) as opened:
+        made = derived_from(opened.core.root)
+        assert made is not None
+        assert {one.file for one in made.damage} == {"txStore/db-1.log"}
+        assert len(prepared_transactions(opened.core)) == 1
+
+
+@pytest.mark.rule("S-215")
+def test_a_journal_of_which_an_index_is_left_is_missed(tmp_path: Path) -> None:
+    unpack("kahadb-multi", tmp_path)
+    folder = tmp_path / "kahadb-multi" / "queue#3a#2f#2forders"
+    (folder / "db-1.log").unlink()
+    with closing(open_store(folder.parent, derived=tmp_path / "derived")) as opened:
+        made = derived_from(opened.core.root)
+        assert made is not None
+        assert [(one.file, one.kind) for one in made.damage] == [(f"{folder.name}/db.data", "missing")]
+
+
+@pytest.mark.rule("S-216")
+@pytest.mark.parametrize("name", ["data-archive", "#210", "other"])
+def test_a_store_without_an_index_is_no_archive(
+    stores: PristineStores, truth: dict[str, dict[str, Any]], tmp_path: Path, name: str
+) -> None:
+    """The only one, one of a destination, one with a lock of its own, below journal files of another."""
+    folder = tmp_path / "given" / name
+    shutil.copytree(stores[NAMES[-1]], folder)
+    (folder / "db.data").unlink()
+    (folder / "db.redo").unlink(missing_ok=True)
+    (folder / "lock").touch() if name == "other" else (folder / "lock").unlink(missing_ok=True)
+    if name != "data-archive":
+        (folder.parent / "db-1.log").write_bytes(b"")
+    with closing(open_store(folder.parent, derived=tmp_path / "derived")) as opened:
+        found = lines_by_queue(opened)
+    assert len(found["orders"]) == len(truth[NAMES[-1]]["queues"]["orders"])
+
+
 @pytest.mark.rule("S-216")
 def test_archived_files_of_a_journal_are_left(
     store_copy: Callable[[str], Path], truth: dict[str, dict[str, Any]], tmp_path: Path

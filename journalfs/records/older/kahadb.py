@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from journalfs import door
 from journalfs.damage import Damage
@@ -31,6 +31,9 @@ LOCAL_FORMAT: Final = 61616
 ARCHIVE: Final = "data-archive"
 """Folder of journal files that a store needs no more, unless its broker is told of another."""
 
+_OF_STORES: Final = ("db.data", "db.redo", "lock")
+"""What a store's own folder has beside its journal."""
+
 DEPTH_MAX: Final = 4
 _NOTHING: Final = Location(-1, -1)
 _IN_TRANSACTIONS: Final = frozenset(
@@ -50,10 +53,9 @@ HIDING_VERSION: Final = 4
 def fill_kahadb(source: Source, out: DerivedStore) -> None:
     """A store, or several below one folder, each with some of the destinations."""
     folders = list(store_folders(source.root, out, source.root))
-    outcomes = {one for one in folders if one.name == OUTCOMES}
-    committed = {tx for folder in outcomes for tx in _committed(folder, out.damaged)} if outcomes else None
+    outcomes = {one.parent: _outcomes(one, source.root, out) for one in folders if one.name == OUTCOMES}
     for folder in folders:
-        if folder in outcomes:
+        if folder.name == OUTCOMES:
             continue
         if folder.name == SCHEDULER:
             text = f"{_name(folder, source.root)}: messages that wait for their time in the job scheduler"
@@ -63,25 +65,26 @@ def fill_kahadb(source: Source, out: DerivedStore) -> None:
                 "archived-logs-left", f"{_name(folder, source.root)}: archived journal files are not read"
             )
         else:
-            _fill(source, folder, out, committed)
+            _fill(source, folder, out, outcomes.get(folder.parent))
 
 
 def _is_archive(folder: Path, folders: list[Path], root: Path) -> bool:
     """Whether its journal files are those that another store has put away: brokers do so in a folder of the
-    store's, and such has no index.
+    store's, and such has nothing else. Folders of destinations have # in their names.
     """
-    if folder == root or door.exists(folder / "db.data"):
+    if folder == root or "#" in folder.name or any(door.exists(folder / one) for one in _OF_STORES):
         return False
-    return folder.name == ARCHIVE or folder.parent in folders
+    others = any(one.name not in (ARCHIVE, SCHEDULER, OUTCOMES) for one in folders)
+    return folder.parent in folders or (folder.name == ARCHIVE and others)
 
 
 def store_folders(root: Path, out: DerivedStore, top: Path, depth: int = 0) -> Iterator[Path]:
-    """Folders with a journal, in the order of their names. One that cannot be listed, and a link, is
-    damage.
+    """Folders with a journal, or an index of one, in the order of their names. One that cannot be listed,
+    and a link, is damage.
     """
     try:
         found = [root / name for name in sorted(door.names(root))]
-        if kahadb_log.log_files(root):
+        if kahadb_log.log_files(root) or door.exists(root / "db.data"):
             yield root
         for one in found if depth < DEPTH_MAX else ():
             mode = door.mode_of(one)
@@ -93,23 +96,21 @@ def store_folders(root: Path, out: DerivedStore, top: Path, depth: int = 0) -> I
         out.refused(root, top, error)
 
 
-def _fill(
-    source: Source, folder: Path, out: DerivedStore, committed: set[openwire.Transaction] | None
-) -> None:
-    """`committed`: what a multi KahaDB knows of transactions of its connections; None: it is none."""
+class _Outcomes(NamedTuple):
+    """What a multi KahaDB knows of transactions of its connections."""
+
+    committed: set[openwire.Transaction]
+    is_whole: bool
+    """Those that are not `committed` are rolled back: nothing of what says so is lost."""
+
+
+def _fill(source: Source, folder: Path, out: DerivedStore, outcomes: _Outcomes | None) -> None:
+    """`outcomes` is None where it is no store of a multi KahaDB."""
     damage: list[Damage] = []
     replay = Replay(folder, source.root, damage)
     replay.run()
-    if committed is not None:
-        of_connections = [
-            one
-            for one in replay.content.prepared
-            if isinstance(one, openwire.XaTransaction) and one.format_id == LOCAL_FORMAT
-        ]
-        for transaction in of_connections:
-            found = replay.content.end(transaction)
-            if found is not None and transaction in committed:
-                replay.content.run(found.operations)
+    if outcomes is not None:
+        _end_of_connections(replay.content, outcomes)
     out.note("read-from", f"{_name(folder, source.root)}: {replay.said}")
     for one in damage:
         out.damage(one.file, one.offset, one.length_bytes, one.kind, one.reason)
@@ -123,15 +124,38 @@ def _fill(
         places.close()
 
 
-def _committed(folder: Path, damage: list[Damage]) -> Iterator[openwire.Transaction]:
+def _end_of_connections(content: Content, outcomes: _Outcomes) -> None:
+    of_connections = [
+        one
+        for one in content.prepared
+        if isinstance(one, openwire.XaTransaction) and one.format_id == LOCAL_FORMAT
+    ]
+    for transaction in of_connections:
+        if transaction in outcomes.committed or outcomes.is_whole:
+            found = content.end(transaction)
+            if found is not None and transaction in outcomes.committed:
+                content.run(found.operations)
+
+
+def _outcomes(folder: Path, root: Path, out: DerivedStore) -> _Outcomes:
     """A record of a preparation says that all stores were told to commit; that of a commit that all did."""
+    damage: list[Damage] = []
+    committed = set()
     for path in kahadb_log.log_files(folder).values():
-        content = content_of(path, f"{folder.name}/{path.name}", damage)
-        for record in kahadb_log.rows(content, path.name, []):
-            if record.command == kahadb_log.Command.PREPARE:
-                found = kahadb_log.transaction_of(kahadb_log.Fielded(content, record.offset, record.length))
-                if found is not None:
-                    yield found
+        name = str(path.relative_to(root))
+        content = content_of(path, name, damage)
+        for record in kahadb_log.rows(content, name, damage):
+            if record.command != kahadb_log.Command.PREPARE:
+                continue
+            try:
+                committed.add(
+                    kahadb_log.transaction_of(kahadb_log.Fielded(content, record.offset, record.length))
+                )
+            except DecodeError as error:
+                reason = f"a command: {error}"
+                damage.append(Damage(name, record.start, record.length, "garbage", reason))
+    out.damaged += damage
+    return _Outcomes({one for one in committed if one is not None}, not damage)
 
 
 def _name(folder: Path, root: Path) -> str:
@@ -161,6 +185,9 @@ class Replay:
             name = self._called(self._folder / f"db-{start.file}.log")
             reason = "it is not there, and the index ends in it"
             self._damage.append(Damage(name, start.offset, 0, "missing", reason))
+        elif not files:
+            reason = "it is the index of a journal of which no file is there"
+            self._damage.append(Damage(self._called(self._folder / "db.data"), 0, 0, "missing", reason))
         for number, path in files.items():
             if start is not None and number < start.file:
                 continue
