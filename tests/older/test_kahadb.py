@@ -222,6 +222,20 @@ def test_a_store_without_an_index_is_no_archive(
     assert len(found["orders"]) == len(truth[NAMES[-1]]["queues"]["orders"])
 
 
+@pytest.mark.rule("S-201")
+def test_what_was_not_persistent_is_not_of_the_store(
+    stores: PristineStores, truth: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    """A broker's own folder has it beside the store: messages in the files of a journal, without commands."""
+    name, record = NAMES[-1], kahadb_log.HEAD.pack(9 + 70_000, kahadb_log.USER_RECORD)
+    shutil.copytree(stores[name], tmp_path / "data" / "kahadb")
+    spooled = tmp_path / "data" / "localhost" / "tmp_storage" / "db-1.log"
+    spooled.parent.mkdir(parents=True)
+    batch = kahadb_log.BATCH.pack(kahadb_log.BATCH.size, 2, kahadb_log.BATCH_MAGIC, 9 + 70_000, 0)
+    spooled.write_bytes(batch + record + (70_000).to_bytes(4, "big") + b"\x17" * 70_000)
+    compare(tmp_path / "data", tmp_path / "derived", truth[name], version=VERSIONS["6.1.7"])
+
+
 @pytest.mark.rule("S-216")
 def test_archived_files_of_a_journal_are_left(
     store_copy: Callable[[str], Path], truth: dict[str, dict[str, Any]], tmp_path: Path

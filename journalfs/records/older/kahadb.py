@@ -25,6 +25,9 @@ SCHEDULER: Final = "scheduler"
 OUTCOMES: Final = "txStore"
 """Folder of a multi KahaDB: which transactions that several of its stores took part in are committed."""
 
+SPOOLED: Final = "tmp_storage"
+"""Folder of a broker: what is not persistent and had no room in memory, which goes when it starts."""
+
 LOCAL_FORMAT: Final = 61616
 """Such a transaction of one connection is prepared in its stores as an XA transaction of this format."""
 
@@ -55,7 +58,7 @@ def fill_kahadb(source: Source, out: DerivedStore) -> None:
     folders = list(store_folders(source.root, out, source.root))
     outcomes = {one.parent: _outcomes(one, source.root, out) for one in folders if one.name == OUTCOMES}
     for folder in folders:
-        if folder.name == OUTCOMES:
+        if folder.name in (OUTCOMES, SPOOLED):
             continue
         if folder.name == SCHEDULER:
             text = f"{_name(folder, source.root)}: messages that wait for their time in the job scheduler"
@@ -74,7 +77,7 @@ def _is_archive(folder: Path, folders: list[Path], root: Path) -> bool:
     """
     if folder == root or "#" in folder.name or any(door.exists(folder / one) for one in _OF_STORES):
         return False
-    others = any(one.name not in (ARCHIVE, SCHEDULER, OUTCOMES) for one in folders)
+    others = any(one.name not in (ARCHIVE, SCHEDULER, OUTCOMES, SPOOLED) for one in folders)
     return folder.parent in folders or (folder.name == ARCHIVE and others)
 
 
