@@ -18,6 +18,8 @@ class Loses(Enum):
 
     THE_QUESTION = "question"
     THE_ANSWER = "answer"
+    THE_REST = "rest"
+    """What comes behind the first piece of the answer."""
     THE_WAY = "way"
     """The client is cut off, and what it asked is on its way until another asks `until`."""
 
@@ -95,12 +97,14 @@ class Proxy:
             server.shutdown(socket.SHUT_RDWR)
 
     def _answer(self, server: socket.socket, client: socket.socket, fate: list[tuple[Loses, bool]]) -> None:
+        begun = False
         with suppress(OSError):
             while piece := server.recv(PIECE_BYTES):
-                if not fate:
+                if not fate or (fate[0][0] is Loses.THE_REST and not begun):
+                    begun = bool(fate)
                     self._never.wait(self.delay_s)
                     client.sendall(piece)
-                elif fate[0][0] is Loses.THE_ANSWER and not self._lost.is_set():
+                elif fate[0][0] in (Loses.THE_ANSWER, Loses.THE_REST) and not self._lost.is_set():
                     self._end(client, server, silently=fate[0][1])
         with suppress(OSError):
             if not (fate and fate[0][1]):

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Generator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from psycopg import OperationalError
 from sqlalchemy import text
 
 from journalfs.config.broker_xml import read_broker_xml
-from journalfs.errors import PartMissing
+from journalfs.engine.older import TableRows
+from journalfs.errors import PartMissing, SystemFailure
+from journalfs.records.tables import bounded
 from journalfs.records.tables.database import Database
+from journalfs.records.tables.following import FollowedJournal, KnownRows
 from journalfs.records.tables.ranges import derive_range, ranges
 from journalfs.store import open_store
 from journalfs.store.write.store import WritingStore
@@ -22,6 +30,8 @@ from tests.exchange.test_printing import comparable, printed, theirs
 from tests.frozen import load_expected
 from tests.reference.compare import compare_store
 from tests.tables.instances import instance_at
+from tests.tables.proxy import Loses, Proxy
+from tests.tables.servers import Server, sql
 from tests.tables.test_lease import settings_of
 from tests.tables.test_writing import make
 from tests.truth.from_store import account
@@ -218,3 +228,69 @@ def test_odd_rows_among_those_that_are_copied_hide_no_others(
     change("ALTER TABLE messages ALTER id TYPE numeric")
     assert bodies() == found
     database.close()
+
+
+class Taken:
+    """What was taken over from a table."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+
+    def take(self, rows: TableRows, known: KnownRows) -> None:
+        self.ids += rows.ids
+
+    def gone(self, record_id: int) -> None:
+        raise AssertionError(record_id)
+
+    rolled_back = gone
+
+    def refused(self, seq: int, reason: str) -> None:
+        raise AssertionError(seq, reason)
+
+
+@pytest.mark.parametrize(
+    ("loses", "silently", "reason"),
+    [
+        (Loses.THE_ANSWER, True, "no answer from the server in 1 s"),
+        (Loses.THE_REST, True, "no answer from the server in 1 s"),
+        (Loses.THE_REST, False, "server closed the connection"),
+    ],
+)
+def test_rows_that_stop_coming_are_no_end_of_the_table(
+    postgres: Server, loses: Loses, silently: bool, reason: str
+) -> None:
+    name = f"{loses.value}_{silently}".lower()
+    url, taken = postgres.make(name), Taken()
+    with closing(Database(settings_of(url))) as database, database.begin("make the tables") as connection:
+        database.tables.metadata.create_all(connection)
+    columns = "id, recordtype, compactcount, txid, userrecordtype, variablesize, record, txdatasize, seq"
+    rows = "SELECT n, 11, 0, 0, 45, 0, convert_to(repeat('x', 400), 'UTF8'), 0, n"
+    sql(postgres.port, name, f"INSERT INTO messages ({columns}) {rows} FROM generate_series(1, 9000) n")
+    with Proxy(postgres.port) as proxy:
+        place = settings_of(re.sub(r":\d+/", f":{proxy.port}/", url))
+        with closing(Database(replace(place, network_timeout_ms=1_000))) as database:
+            proxy.lose(loses, b"COPY (", silently=silently)
+            journal = FollowedJournal(database.tables.messages, taken)
+            with pytest.raises(SystemFailure, match=reason), database.reading("read") as connection:
+                journal.take_new(connection)
+            assert proxy.has_lost()
+            assert len(taken.ids) < 9_000
+            with database.reading("go on") as connection:
+                journal.take_new(connection)
+    assert taken.ids == list(range(1, 9_001))
+
+
+def test_what_keeps_coming_may_take_longer_than_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(100))
+    monkeypatch.setattr(bounded, "time", SimpleNamespace(monotonic=lambda: next(now)))
+
+    def waiting() -> Generator[None, bool, None]:
+        while True:
+            yield
+
+    asking = bounded.bounded_wait(waiting(), 3, lambda: None)
+    next(asking)
+    for number in range(30):
+        asking.send(number % 2 == 0)
+    with pytest.raises(OperationalError, match="no answer from the server in 3 s"):
+        deque(map(asking.send, [False] * 9), maxlen=0)

@@ -13,7 +13,7 @@ from psycopg import generators
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 from psycopg.waiting import Wait
-from sqlalchemy import Connection, Engine, Select, event
+from sqlalchemy import Connection, Select
 from sqlalchemy.exc import OperationalError
 
 _SIGNATURE: Final = b"PGCOPY\n\xff\r\n\0"
@@ -22,8 +22,10 @@ _TRAILER: Final = b"\xff\xff"
 """Around the rows of what is copied in binary."""
 
 
-def bound(engine: Engine, seconds: float) -> None:
-    """Have each wait for an answer fail after so many seconds, and close the connection."""
+def bounded(seconds: float) -> Callable[..., Any]:
+    """Connects so that each wait for an answer fails where nothing comes for so long, and closes the
+    connection.
+    """
 
     class Bounded(psycopg.Connection[Any]):
         def cursor(self, name: str = "", *, binary: bool = False, **named: Any) -> Any:
@@ -31,15 +33,12 @@ def bound(engine: Engine, seconds: float) -> None:
             return super().cursor(name, binary=binary or bool(name), **named)
 
         def wait(self, gen: Any, *given: Any, **named: Any) -> Any:
-            return super().wait(_ended(gen, seconds, self.pgconn.finish), *given, **named)
+            return super().wait(bounded_wait(gen, seconds, self.pgconn.finish), *given, **named)
 
-    def connect(_: object, __: object, place: list[Any], named: dict[str, Any]) -> Any:
-        return Bounded.connect(*place, **named)
-
-    event.listen(engine, "do_connect", connect)
+    return Bounded.connect
 
 
-def _ended(
+def bounded_wait(
     waiting: Generator[Any, Any, Any], seconds: float, close: Callable[[], None]
 ) -> Generator[Any, Any, Any]:
     """The same, which is told at each interval that nothing came."""
@@ -48,7 +47,9 @@ def _ended(
         wanted = next(waiting)
         while True:
             came = yield wanted
-            if not came and time.monotonic() > ends_s:
+            if came:  # what is long may take longer
+                ends_s = time.monotonic() + seconds
+            elif time.monotonic() > ends_s:
                 close()
                 raise psycopg.OperationalError(f"no answer from the server in {seconds:g} s")
             wanted = waiting.send(came)

@@ -478,12 +478,14 @@ def _engine(settings: DatabaseSettings, *, makes: bool) -> Engine:
             package=url.drivername,
             install=f"pip install a driver of SQLAlchemy for {url.get_backend_name()}",
         ) from error
-    event.listen(engine, "do_connect", _connected)
-    _tried_when_idle(engine)
+    connect: Callable[..., Any] = engine.dialect.connect
     if engine.dialect.driver == "psycopg":
-        from journalfs.records.tables.bounded import bound  # noqa: PLC0415 - an optional library
+        from journalfs.records.tables.bounded import bounded  # noqa: PLC0415 - an optional library
 
-        bound(engine, settings.network_timeout_ms / 1000)
+        connect = bounded(settings.network_timeout_ms / 1000)
+    # One listener: of several, the first connects.
+    event.listen(engine, "do_connect", partial(_connected, connect))
+    _tried_when_idle(engine)
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", partial(_sqlite_connected, {}))
         event.listen(engine, "begin", _sqlite_begin)
@@ -536,11 +538,11 @@ def _tls(settings: DatabaseSettings, url: URL) -> dict[str, Any]:
     return {"ssl": context}
 
 
-def _connected(dialect: Dialect, _: Any, places: Any, named: Any) -> Any:
+def _connected(connect: Callable[..., Any], dialect: Dialect, _: Any, places: Any, named: Any) -> Any:
     """A connection. What a driver makes of values that it cannot use is an error of a database, too."""
     driver: Any = dialect.loaded_dbapi
     try:
-        return dialect.connect(*places, **named)
+        return connect(*places, **named)
     except (driver.Error, driver.Warning):
         raise
     except OSError as error:
