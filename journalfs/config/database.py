@@ -39,7 +39,7 @@ _SERVER: Final = re.compile(r"/+([\w.-]+:\d+/.*)$", re.DOTALL)
 _HOST: Final = r"(?:\[[0-9a-f:.%]+\]|[^@:/?,\[\]]+)?(?::\d+)?"
 _PLACE: Final = re.compile(
     rf"(?:(?P<login>.*?)@)??(?P<hosts>{_HOST}(?:,{_HOST})*)(?:/(?P<database>[^/?@]*))?"
-    r"(?:\?(?P<parameters>\w[\w.-]*=.*)?)?",
+    r"(?:\?(?P<parameters>&*\w[\w.-]*(?:[=&].*)?)?)?",
     re.DOTALL | re.IGNORECASE,
 )
 """What is behind the slashes. A password that nobody encoded may have any of `@:/?` in it."""
