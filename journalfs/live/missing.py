@@ -20,11 +20,13 @@ from journalfs.format.record_bodies import PAGE_BEGINNING
 from journalfs.format.record_types import MessageType
 from journalfs.limits import JOURNAL_HEADER_BYTES
 from journalfs.live.bindings import read_bindings
+from journalfs.records.files.anomalies import MISSING_RECORDS
 from journalfs.records.files.directory import JournalFile, read_directory
 from journalfs.records.files.doubtful_headers import POOL_FILES
 from journalfs.records.files.file_gaps import DeletedFiles, Range, missing_ids, told
 from journalfs.records.files.files import KnownFile
 from journalfs.records.files.loader import JournalLoader
+from journalfs.showing import shown
 
 if TYPE_CHECKING:
     from journalfs.live.opened import OpenStore
@@ -42,21 +44,25 @@ _ABOUT_PAGES: Final[Mapping[MessageType, Callable[[Operation], bool]]] = {
 
 
 def lost_since(loader: JournalLoader, known: Sequence[KnownFile], state: LiveState) -> list[Damage]:
-    """Files that were `known`, with messages in them that `state` has, and are gone. Nothing where anything
-    was written since: a broker that frees a file has written why.
+    """Files that were `known`, with messages in them that `state` has, and are gone, and records at the ends
+    of others. Nothing where anything was written since: a broker that frees a file has written why.
     """
     directory = loader.directory
     if not door.is_folder(directory) or door.exists(directory / CONTROL_FILE_NAME):
         return []
     files = read_directory(directory, extension=loader.extension, relative_to=loader.relative_to).files
-    listed = {file.file_id for file in files}
+    listed = {file.file_id: file for file in files}
     used = set(state.used_files(max((file.slot for file in known), default=-1) + 1))
     gone = [file for file in known if file.file_id not in listed and file.records and file.slot in used]
     ends = {file.file_id: file.position for file in known}
-    if not gone or any(_is_written(file, ends.get(file.file_id, JOURNAL_HEADER_BYTES)) for file in files):
+    if any(_is_written(file, ends.get(file.file_id, JOURNAL_HEADER_BYTES)) for file in files):
         return []
-    messages = _messages_by_file(state)
-    return [_taken_away(loader, file.name, messages[file.slot]) for file in gone]
+    messages = _messages_by_file(state) if gone else Counter()
+    found = [_taken_away(loader, file.name, messages[file.slot]) for file in gone]
+    rest = [(file, listed[file.file_id]) for file in known if file.file_id in listed]
+    if any(_as_it_was(was, file) for was, file in rest):  # else an earlier state of all was put back
+        found += [one for was, file in rest if (one := _cut(loader, was, file)) is not None]
+    return found
 
 
 def missing_file_ids(layout: StoreLayout) -> list[str]:
@@ -88,6 +94,28 @@ def _is_written(file: JournalFile, start: int) -> bool:
             return scan_journal(mapped, rid=file.rid, version=file.version, start=start).count > 0
     except OSError:
         return True
+
+
+def _as_it_was(known: KnownFile, file: JournalFile) -> bool:
+    was, now = known.stamp, file.stamp
+    return (was.size_bytes, was.mtime_ns) == (now.size_bytes, now.mtime_ns)
+
+
+def _cut(loader: JournalLoader, known: KnownFile, file: JournalFile) -> Damage | None:
+    """What is gone of the end of a file that was changed since."""
+    is_older = file.stamp.mtime_ns < known.stamp.mtime_ns
+    if is_older or _as_it_was(known, file) or shown(file.name) != known.name:
+        return None
+    try:
+        with MappedFile(file.path) as mapped:
+            end = scan_journal(mapped, rid=file.rid, version=file.version, start=JOURNAL_HEADER_BYTES).end
+    except OSError:
+        return None  # whoever reads it says so
+    if end >= known.position:
+        return None
+    reason = f"records that were here, up to {known.position}, when it was last read, are gone"
+    name = name_of(file.path, loader.relative_to)
+    return Damage(name, end, known.position - end, MISSING_RECORDS, reason)
 
 
 def _taken_away(loader: JournalLoader, name: str, messages: int) -> Damage:

@@ -214,7 +214,7 @@ class Opening:
                 return None  # it is listed with what is damaged
             found = lost_since(self._loader(state), description.journal, state)
             self.missing += found
-            why = f"{len(found)} journal files are gone" if found else "the journal was rewritten"
+            why = f"something of {len(found)} journal files is gone" if found else "the journal was rewritten"
             self.events.add("index-outdated", f"{self.index}: {why} since; it is scanned", level=20)
             return None
         return loader

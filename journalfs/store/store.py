@@ -618,7 +618,7 @@ class JournalStore(Horizon):
             return
         why = "bytes of the journal changed in place" if old.overwritten else "the journal was compacted"
         if missing:
-            why = f"{len(missing)} journal files are gone"
+            why = f"something of {len(missing)} journal files is gone"
         self.core.events.add("journal-rewritten", f"{why} and it has been read again", level=20)
 
     def _loaded(self) -> JournalLoader:

@@ -13,6 +13,7 @@ import pytest
 from journalfs.live.index_file import index_path
 from journalfs.store import open_store
 from journalfs.store.store import JournalStore
+from journalfs.store.write.opening import open_for_writing
 from tests.damage.cases import changed
 from tests.mounting import journalfs
 from tests.store.appending import JournalAppender
@@ -78,6 +79,34 @@ def test_a_file_used_again_since_is_no_damage(little_store: LittleStore) -> None
     second.acknowledge(1000, QUEUE_A, tx_id=3000)
     with changed(little_store.journal.path, 8, (30).to_bytes(8)):
         assert kinds(little_store.open()) == []
+
+
+@pytest.mark.rule("S-49")
+@pytest.mark.parametrize(("from_start", "is_cut"), [(False, False), (False, True), (True, False)])
+def test_records_at_the_end_gone_between_two_mounts(
+    little_store: LittleStore, from_start: bool, is_cut: bool
+) -> None:
+    """No writer leaves that where the index has them: transactions without an end stay in doubt."""
+    JournalAppender.create(little_store.root / "journal/activemq-data-2.amq", 2)
+    little_store.journal.send(1000, QUEUE_A)
+    start = 16 if from_start else little_store.journal.at
+    little_store.journal.send(1001, QUEUE_A)
+    path, end = little_store.journal.path, little_store.journal.at
+    little_store.open().close()
+    if is_cut:
+        os.truncate(path, start)
+    else:
+        with path.open("r+b") as file:
+            file.seek(start)
+            file.write(bytes(end - start))
+    writing = open_for_writing(little_store.root, clock=little_store.clock)
+    assert writing.core.loses_ends()
+    writing.close()
+    for _ in range(2):
+        store = little_store.open()
+        found = [(one.offset, one.length_bytes, one.kind) for one in store.core.damage()]
+        assert (start, end - start, "missing-records") in found
+        store.close()
 
 
 @pytest.mark.rule("S-44")

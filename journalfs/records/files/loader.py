@@ -305,11 +305,15 @@ class JournalLoader:
         return None
 
     def _still_missing(self) -> Iterator[Damage]:
-        """Files that were known to be gone, and of which nothing was read."""
-        read = {self._name(read) for read in self.files.read_files()} if self.missing else ()
+        """What was known to be gone, and was not read since."""
+        ends = {self._name(read): read.position for read in self.files.read_files()} if self.missing else {}
         for one in self.missing:
             path = self.relative_to / one.file
-            if one.file not in read and (not door.exists(path) or has_no_header(path)):
+            if one.file in ends:
+                is_gone = ends[one.file] < one.offset + one.length_bytes
+            else:
+                is_gone = one.kind == MISSING_FILE and (not door.exists(path) or has_no_header(path))
+            if is_gone:
                 yield one
 
     def _doubtful(self) -> Iterator[Damage]:
