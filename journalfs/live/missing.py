@@ -1,4 +1,4 @@
-"""What a store must have and has not: journal files that live messages lay in, and whole directories."""
+"""What a store must have and has not: journal files and pages that live messages lay in, whole directories."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from journalfs.engine.state import LiveState
 from journalfs.engine.state_types import Operation
 from journalfs.errors import PartMissing
 from journalfs.format.journal_file import CONTROL_FILE_NAME, number_of
+from journalfs.format.page_folder import format_page_name
 from journalfs.format.record_bodies import PAGE_BEGINNING
 from journalfs.format.record_types import MessageType
+from journalfs.ids import PageNumber, QueueId
 from journalfs.limits import JOURNAL_HEADER_BYTES
 from journalfs.live.bindings import read_bindings
 from journalfs.records.files.anomalies import MISSING_RECORDS
@@ -30,6 +32,7 @@ from journalfs.showing import shown
 
 if TYPE_CHECKING:
     from journalfs.live.opened import OpenStore
+    from journalfs.pages.address import PageSummary
 
 _ANY_ID: Final = 2**63 - 1
 """Above the id of any file."""
@@ -130,6 +133,27 @@ def _messages_by_file(state: LiveState) -> Counter[int]:
             message = state.ref(reference)
             found.add((message.file_slot, message.message_id))
     return Counter(slot for slot, _ in found)
+
+
+def missing_pages(core: OpenStore, folder: str, known: Mapping[PageNumber, PageSummary]) -> Iterator[Damage]:
+    """Pages of a folder that are gone, although the journal, which is as it was when they were read, says
+    that messages in them are to come: a broker writes that a page is consumed before it deletes it.
+    """
+    for number, page in known.items():
+        path = core.layout.paging_dir / folder / format_page_name(number)
+        if _waits(core, number, page) and not door.exists(path):
+            reason = f"taken away, with up to {page.records} messages that were in it when it was last read"
+            yield Damage(name_of(path, core.root), 0, 0, MISSING_FILE, reason)
+
+
+def _waits(core: OpenStore, number: PageNumber, page: PageSummary) -> bool:
+    """Whether a queue that is bound has messages in a page."""
+    return any(
+        (queue, number) not in core.cursors.complete
+        and len(core.cursors.consumed.get((queue, number), ())) < share.records
+        for queue, share in page.queues.items()
+        if QueueId(queue) in core.bindings.queues
+    )
 
 
 def missing_directories(core: OpenStore) -> Iterator[Damage]:

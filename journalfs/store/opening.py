@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -31,7 +32,7 @@ from journalfs.live.index import (
     plausible,
 )
 from journalfs.live.index_file import index_place, read_index
-from journalfs.live.missing import lost_since, missing_file_ids
+from journalfs.live.missing import lost_since, missing_file_ids, missing_pages
 from journalfs.live.page_parts import PageParts
 from journalfs.live.part_names import PartNames
 from journalfs.pages.address import PagedAddress
@@ -102,6 +103,7 @@ class Opening:
         description, state = self._stored
         self._stored = None, None  # a store lives long, and this may be large
         loader = self._resumed(description, state) if description and state else None
+        as_it_was = loader is not None and not loader.bytes_scanned
         if self.anew:
             loader = description = state = None
         if self.generation is None:
@@ -121,6 +123,10 @@ class Opening:
         store.start()
         if core.lost.queues:
             self.events.add("bindings-lost", core.lost.explained())
+        if description is not None and as_it_was:
+            folders = description.page_folders.items()
+            gone = [missing_pages(core, folder, description.pages.get(of, {})) for of, folder in folders]
+            core.loaded.missing = tuple(dict.fromkeys(chain(self.missing, *gone)))
         if loader is not None:
             store.index_holds(description, self._ledger)
         if not self.anew:  # else all that is damaged is what is asked for

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +17,9 @@ from journalfs.store.store import JournalStore
 from journalfs.store.write.opening import open_for_writing
 from tests.damage.cases import changed
 from tests.mounting import journalfs
-from tests.store.appending import JournalAppender
-from tests.store.conftest import QUEUE_A, LittleStore
+from tests.store.appending import ADD, DELETE, JournalAppender
+from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
+from tests.store.test_pages import CURSOR_ACK, PAGE_COMPLETE, PAGE_TX, small, write_page
 
 EXIT_DAMAGED = 5
 
@@ -244,3 +246,72 @@ def test_a_journal_directory_without_a_file(little_store: LittleStore) -> None:
     store = little_store.open(index=False)
     assert kinds(store) == [("journal", "missing-file")]
     store.close()
+
+
+@pytest.mark.rule("S-49", "S-52")
+@pytest.mark.parametrize("tx_id", [-1, 70])
+@pytest.mark.parametrize("queues", [(QUEUE_A,), (QUEUE_A, QUEUE_B)])
+def test_a_page_taken_away_between_two_mounts(
+    little_store: LittleStore, queues: tuple[int, ...], tx_id: int
+) -> None:
+    """A broker writes that a page is consumed before it deletes it; nothing was written."""
+    journal = little_store.journal
+    journal.append(journal.record(ADD, record_id=70, user_type=PAGE_TX, body=struct.pack(">qi", tx_id, 2)))
+    write_page(little_store, 1, [small(2000, queues=queues), small(2001, queues=queues)])
+    in_page_2 = [small(message_id, queues=queues, tx_id=tx_id) for message_id in (3000, 3001)]
+    path = write_page(little_store, 2, in_page_2)
+    little_store.open().close()
+    away = path.rename(path.with_name("away"))
+    for _ in range(3):
+        store = little_store.open()
+        assert kinds(store) == [("paging/some-folder/000000002.page", "missing-file")]
+        assert sum(len(queue) for queue in store.queues()) == 2 * len(queues)
+        store.close()
+    away.rename(path)
+    store = little_store.open()
+    assert kinds(store) == []
+    assert sum(len(queue) for queue in store.queues()) == 4 * len(queues)
+    store.close()
+
+
+@pytest.mark.rule("S-49", "S-52")
+def test_a_page_of_two_queues_that_was_consumed_in_part(little_store: LittleStore) -> None:
+    """Each of them has consumed something, and one not all."""
+    write_page(little_store, 1, [small(2000)])
+    both, only_b = (QUEUE_A, QUEUE_B), (QUEUE_B,)
+    path = write_page(little_store, 2, [small(3000, queues=both), small(3001, queues=only_b)])
+    for record_id, queue in ((80, QUEUE_A), (81, QUEUE_B)):
+        body = struct.pack(">qqi", queue, 2, 0)
+        journal = little_store.journal
+        journal.append(journal.record(ADD, record_id=record_id, user_type=CURSOR_ACK, body=body))
+    little_store.open().close()
+    path.unlink()
+    store = little_store.open()
+    assert kinds(store) == [("paging/some-folder/000000002.page", "missing-file")]
+    store.close()
+
+
+@pytest.mark.rule("S-49")
+@pytest.mark.parametrize("said", ["complete", "consumed", "unbound", "since"])
+def test_a_page_that_was_consumed_is_not_missing(little_store: LittleStore, said: str) -> None:
+    """`since`: the acknowledgements came, and went with the page, after the index was written."""
+    path = write_page(little_store, 1, [small(2000), small(2001)])
+    write_page(little_store, 2, [small(3000)])
+    journal = little_store.journal
+    if said == "complete":
+        body = struct.pack(">qqi", QUEUE_A, 1, 2)
+        journal.append(journal.record(ADD, record_id=80, user_type=PAGE_COMPLETE, body=body))
+    elif said == "consumed":
+        for index in range(2):
+            body = struct.pack(">qqi", QUEUE_A, 1, index)
+            journal.append(journal.record(ADD, record_id=81 + index, user_type=CURSOR_ACK, body=body))
+    little_store.open().close()
+    if said == "unbound":
+        little_store.rebind("work.a", old_id=QUEUE_A, new_id=77)
+    elif said == "since":
+        journal.append(journal.record(DELETE, record_id=80))
+    path.unlink()
+    for _ in range(3):  # the index is written anew, and is not to go on with the page
+        store = little_store.open()
+        assert kinds(store) == []
+        store.close()

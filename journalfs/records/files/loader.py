@@ -312,7 +312,8 @@ class JournalLoader:
             if one.file in ends:
                 is_gone = ends[one.file] < one.offset + one.length_bytes
             else:
-                is_gone = one.kind == MISSING_FILE and (not door.exists(path) or has_no_header(path))
+                is_journal = path.parent == self.directory
+                is_gone = not door.exists(path) or (is_journal and has_no_header(path))
             if is_gone:
                 yield one
 
