@@ -1,4 +1,4 @@
-"""What a store must have and has not: journal files and pages that live messages lay in, whole directories."""
+"""What a store must have and has not: journal files and pages with live messages, and whole directories."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from journalfs.bindings.model import Address, Queue
@@ -32,8 +33,13 @@ def settings_in_force(core: OpenStore) -> SettingsInForce:
 def broker_toml(core: OpenStore) -> str:
     """The settings of the whole store, with where each comes from; directories as they are used."""
     used = {name: getattr(core.layout, field) for name, field in DIRECTORY_FIELDS.items()}
+    root = core.layout.root
+
+    def shown_as(path: Path) -> str:  # of a copy of the store it is to be the copy's
+        return str(path.relative_to(root) if path.is_relative_to(root) else path)
+
     return settings_toml(
-        replace(one, value=str(used[one.name])) if used.get(one.name) is not None else one
+        replace(one, value=shown_as(path)) if (path := used.get(one.name)) is not None else one
         for one in settings_in_force(core).core()
     )
 

@@ -151,4 +151,5 @@ def test_what_is_in_force_is_shown(store: Path) -> None:
         opened.close()
     assert "journal-file-size = 4096  # bytes, journalfs.toml" in lines
     assert "journal-min-files = 2  # files, default" in lines
+    assert 'journal-directory = "journal"  # default' in lines  # of a copy, the copy's
     assert "# journal-device-block-size is not set (bytes, default)" in lines
