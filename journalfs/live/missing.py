@@ -54,7 +54,7 @@ def lost_since(loader: JournalLoader, known: Sequence[KnownFile], state: LiveSta
     if not door.is_folder(directory) or door.exists(directory / CONTROL_FILE_NAME):
         return []
     files = read_directory(directory, extension=loader.extension, relative_to=loader.relative_to).files
-    listed = {file.file_id: file for file in files}
+    listed: dict[int, JournalFile] = {file.file_id: file for file in files}
     used = set(state.used_files(max((file.slot for file in known), default=-1) + 1))
     gone = [file for file in known if file.file_id not in listed and file.records and file.slot in used]
     ends = {file.file_id: file.position for file in known}
