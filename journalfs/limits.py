@@ -175,6 +175,9 @@ PART_NUMBER_MAX: Final = 2**32 - 2
 SEALED_PARTS_BYTES: Final = 4 * 1024 * 1024
 """What the notes on parts may grow by, and twice what they were at first, before they are made anew."""
 
+PART_NUMBERS_TAKEN: Final = 1024
+"""Numbers of parts taken at once, which costs a sync; as many are lost when a process is killed."""
+
 TAIL_WAIT_MS: Final = 10_000
 """Longest time a message stays in the tail before it gets a part."""
 

@@ -25,7 +25,7 @@ from journalfs.limits import INDEX_FILE_SLOTS_MAX, JOURNAL_HEADER_BYTES
 from journalfs.live.core import Core
 from journalfs.live.large_bodies import BodyFile
 from journalfs.live.page_parts import PageParts
-from journalfs.live.part_names import PAGE_PART_BASE, PagePart
+from journalfs.live.part_names import PagePart
 from journalfs.pages.address import PageSummary
 from journalfs.records.files.directory import JournalFile, read_directory
 from journalfs.records.files.files import KnownFile, ReadFile
@@ -34,7 +34,7 @@ from journalfs.records.files.opening import LeftFile, LeftOff
 from journalfs.records.files.pool import WriteFile
 from journalfs.showing import shown
 
-FORMAT = 15
+FORMAT = 14
 """Raised whenever the meaning of anything in the index changes."""
 
 
@@ -54,8 +54,7 @@ class IndexedPageParts(msgspec.Struct, frozen=True):
 
 class IndexDescription(msgspec.Struct, frozen=True):
     format: int
-    generations: list[tuple[int, int]]
-    """Of the names of parts: the first number of each, and which."""
+    generation: int
     live_broker: bool
     """A broker was at work: whatever it could still append to is looked at whole, times or not."""
     journal: list[KnownFile]
@@ -88,7 +87,7 @@ def describe(core: Core, page_parts: dict[QueueId, PageParts]) -> IndexDescripti
         journal.append(read.known(core.loader.gaps().get(read.slot, ())))
     return IndexDescription(
         format=FORMAT,
-        generations=_in_use(core, page_parts),
+        generation=core.names.generation,
         live_broker=core.live_broker,
         journal=journal,
         pages={
@@ -109,14 +108,6 @@ def describe(core: Core, page_parts: dict[QueueId, PageParts]) -> IndexDescripti
         page_folders={address: shown(paged.path.name) for address, paged in core.pages.items()},
         inflated=list(core.bodies.known_inflated()),
     )
-
-
-def _in_use(core: Core, page_parts: dict[QueueId, PageParts]) -> list[tuple[int, int]]:
-    """The generations that parts have in their names."""
-    state = core.loader.state
-    lowest = [parts[0].number for slot in range(len(state.queues())) if (parts := state.parts(slot))]
-    lowest += [parts.parts[0].number - PAGE_PART_BASE for parts in page_parts.values() if parts.parts]
-    return core.names.since(min(lowest, default=PAGE_PART_BASE))
 
 
 def plausible(description: IndexDescription, state: LiveState) -> bool:

@@ -12,9 +12,12 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 
 from journalfs.ids import PageNumber, QueueId
-from journalfs.live.part_names import PAGE_PART_BASE, PagePart, PartNames
+from journalfs.live.part_names import PagePart, PartNames
 from journalfs.live.runs import PageRun
 from journalfs.pages.address import PagedAddress
+
+PAGE_PART_BASE = 5_000_000_000
+"""Half of what ten digits hold: journal parts count from 1."""
 
 
 @dataclass(slots=True)
@@ -37,19 +40,23 @@ class PageParts:
     _promised: dict[PageNumber, int] = field(default_factory=dict)
     """The same of what is in each page."""
 
-    def promise(self, names: PartNames, next_number: int) -> int:
-        """The number of the next part of the journal's, by whose name its messages are listed from now on."""
+    def promise(self, names: PartNames, next_number: int) -> int | None:
+        """The number of the next part of the journal's, by whose name its messages are listed from now on.
+        None: no number is left.
+        """
         if self.promised is None or self.promised < next_number:
-            self.promised = max(next_number, self.numbers_from, names.begin)
+            self.promised = names.next_from(max(next_number, self.numbers_from))
         return self.promised
 
     def promise_page(self, names: PartNames, paged: PagedAddress, page: PageNumber) -> int | None:
         """The same for a page. Those before it are promised theirs, too: names go up with pages."""
         for number in self._unsealed(paged):
             if number <= page and number not in self._promised:
-                least = PAGE_PART_BASE + max(self.numbers_from, names.begin)
-                promised = self._promised[number] = max(self.next_number, least)
-                self.next_number = promised + 1
+                promised = names.next_from(max(self.next_number - PAGE_PART_BASE, self.numbers_from))
+                if promised is None:
+                    return None
+                self._promised[number] = PAGE_PART_BASE + promised
+                self.next_number = PAGE_PART_BASE + promised + 1
         return self._promised.get(page)
 
     def _unsealed(self, paged: PagedAddress) -> list[PageNumber]:
@@ -78,11 +85,11 @@ class PageParts:
         return self._ends.get(page, 0)
 
     def seal(
-        self, paged: PagedAddress, *, now_ms: int, least: int, undecided: Set[PageNumber] = frozenset()
-    ) -> None:
+        self, paged: PagedAddress, *, now_ms: int, numbers: range, undecided: Set[PageNumber] = frozenset()
+    ) -> bool:
         """Put everything unsealed into parts, a page at a time, and forget pages that are gone. Pages that
-        are `undecided`, and those behind them, wait: what comes to count in a part would make it grow.
-        `least`: numbers are at least that, beside their base.
+        are `undecided`, and those behind them, wait: what comes to count in a part would make it grow. False
+        if `numbers` did not suffice.
         """
         existing = set(paged.numbers())
         self.parts = [part for part in self.parts if part.page in existing]
@@ -93,12 +100,15 @@ class PageParts:
                 break
             summary = paged.summary(page)
             if self.queue in summary.queues:
-                number = self._promised.get(page) or max(self.next_number, PAGE_PART_BASE + least)
+                number = self._promised.get(page) or max(self.next_number, PAGE_PART_BASE + numbers.start)
+                if page not in self._promised and number >= PAGE_PART_BASE + numbers.stop:
+                    return False
                 self.parts.append(PagePart(number, page, self.sealed_end(page), summary.records, now_ms))
                 self.next_number = max(self.next_number, number + 1)
                 self.version += 1
             self._promised.pop(page, None)
             self._ends[page] = summary.records
+        return True
 
     def run(self, paged: PagedAddress, part: PagePart) -> PageRun:
         """What is live of a part now."""

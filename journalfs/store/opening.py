@@ -107,7 +107,7 @@ class Opening:
         if self.anew:
             loader = description = state = None
         if self.generation is None:
-            self.names.start(description.generations if description is not None else None)
+            self.names.start(description.generation if description is not None else None)
         core = self._core(loader or self._scanned())
         core.bodies.postpones = self.postpones
         core.loaded.missing = tuple(self.missing)

@@ -21,7 +21,7 @@ from journalfs.engine.state_types import PartInfo
 from journalfs.engine.status import CoreRefused
 from journalfs.errors import JournalfsError
 from journalfs.ids import FileId, PageNumber, QueueId
-from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX, PART_NUMBER_MAX
+from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX
 from journalfs.live.bindings import BindingsReader, BindingsStamp
 from journalfs.live.content import QueueContent
 from journalfs.live.core import Core
@@ -30,8 +30,8 @@ from journalfs.live.index import IndexDescription, as_written, describe
 from journalfs.live.index_file import write_index
 from journalfs.live.missing import lost_since
 from journalfs.live.opened import Horizon
-from journalfs.live.page_parts import PageParts
-from journalfs.live.part_names import PAGE_PART_BASE, SealedPart
+from journalfs.live.page_parts import PAGE_PART_BASE, PageParts
+from journalfs.live.part_names import SealedPart
 from journalfs.live.undecided import messages_not_shown
 from journalfs.live.waking import Waking
 from journalfs.records.files.anomalies import references_to_unknown
@@ -252,6 +252,7 @@ class JournalStore(Horizon):
         self._seal(self.queues())
         self._tails.seen()
         self._to_seal = {one.content.queue_id for one in self.queues() if not one.content.is_settled()}
+        self.core.names.keep(self._highest_number())
         self._look_at_disk()
 
     def resume_bindings(self, reader: BindingsReader) -> None:
@@ -275,7 +276,6 @@ class JournalStore(Horizon):
                     keep_part(state, slot, part.number, part.sealed_ms, part.ids)
                 except CoreRefused as error:
                     self.core.events.add("part-names-not-kept", str(error))
-        self.core.names.begin_above(self._highest_number())
 
     def _settle(self) -> None:
         """Bring everything derived in line with journal and bindings."""
@@ -369,30 +369,35 @@ class JournalStore(Horizon):
         now_ms = self.core.clock.now_ms()
         made: list[SealedPart] = []
         for queue in queues:
-            self._seal_queue(queue, now_ms, made)
-            self._tails.sealed(queue.content.queue_id, wholly=queue.content.is_settled())
+            wholly = self._seal_queue(queue, now_ms, made)
+            while not wholly and self.core.names.take(self._highest_number()):
+                wholly = self._seal_queue(queue, now_ms, made)
+            self._tails.sealed(queue.content.queue_id, wholly=wholly and queue.content.is_settled())
         if made:
             self.core.names.note(made, self._all_sealed)
 
     def _seal_one(self, queue: StoreQueue) -> None:
         self._seal([queue])
 
-    def _seal_queue(self, queue: StoreQueue, now_ms: int, made: list[SealedPart]) -> None:
-        """Put a queue's tail into parts."""
+    def _seal_queue(self, queue: StoreQueue, now_ms: int, made: list[SealedPart]) -> bool:
+        """Put a queue's tail into parts. False if there were not enough numbers for it."""
         names = self.core.names
         content = queue.content
         parts = queue.page_parts
-        own = range(max(names.begin, parts.numbers_from), PART_NUMBER_MAX)
-        promised = range(0) if parts.promised is None else range(parts.promised, parts.promised + 1)
-        if not promised or not self._seal_journal(content, now_ms, promised, made):
-            self._seal_journal(content, now_ms, own, made)
+        own = range(max(names.begin, parts.numbers_from), names.end)
+        complete = False
+        if parts.promised is not None:
+            complete = self._seal_journal(content, now_ms, range(parts.promised, parts.promised + 1), made)
+        if not complete and not self._seal_journal(content, now_ms, own, made):
+            return False
         if content.paged is None:
-            return
+            return True
         undecided = self._undecided_pages(queue.model.address)
         before = parts.parts[-1].number if parts.parts else 0
-        parts.seal(content.paged, now_ms=now_ms, least=own.start, undecided=undecided)
+        complete = parts.seal(content.paged, now_ms=now_ms, numbers=own, undecided=undecided)
         names.used(parts.next_number - 1 - PAGE_PART_BASE)
         made += (SealedPart(content.queue_id, part) for part in parts.parts if part.number > before)
+        return complete
 
     def _undecided_pages(self, address: str) -> frozenset[PageNumber]:
         """Pages with records of which it is not known yet whether they count."""

@@ -17,8 +17,7 @@ from journalfs.engine.waiting import checkpoint, offload
 from journalfs.errors import Gone
 from journalfs.ids import MessageId, QueueId
 from journalfs.live.content import NOT_AS_MEASURED, OVERTAKEN, CloserLook, QueueContent, looking_again
-from journalfs.live.page_parts import PageParts
-from journalfs.live.part_names import PAGE_PART_BASE
+from journalfs.live.page_parts import PAGE_PART_BASE, PageParts
 from journalfs.live.runs import JournalRun, PageRun, Run, open_runs
 from journalfs.live.sources import WatchedSource
 from journalfs.views.filters import Filter, SelectorFilter
@@ -184,6 +183,7 @@ class QueueView:
         return (
             self.content.version,
             self.page_parts.version,
+            self.content.core.names.generation,
             self.content.core.bodies.version,
             self.content.core.in_delivery.version,
             self._selected.moment() if self._selected else 0,
@@ -257,8 +257,7 @@ class QueueView:
         return [PartRuns(part, () if lasting else runs)]
 
     def _part(self, number: int, size_bytes: int, mtime_ms: int, messages: int) -> Part:
-        generation = self.content.core.names.generation_of(number)
-        name = format_part_name(generation, self.content.queue_id, number)
+        name = format_part_name(self.content.core.names.generation, self.content.queue_id, number)
         return Part(name, number, size_bytes, mtime_ms * NS_PER_MS, messages, self.content.core.edition)
 
     def _filtered(self, runs: Sequence[Run]) -> tuple[Run, ...]:
@@ -383,8 +382,9 @@ class QueueView:
             number = parts.promise(content.core.names, content.state.queue(content.slot).next_part)
         if number is None:
             return TAIL_NAME
-        name = format_part_name(content.core.names.generation_of(number), content.queue_id, number)
-        return TAIL_PREFIX + name.removeprefix(PART_PREFIX)
+        return TAIL_PREFIX + format_part_name(
+            content.core.names.generation, content.queue_id, number
+        ).removeprefix(PART_PREFIX)
 
     def tails(self) -> Sequence[Part]:
         self._refresh()

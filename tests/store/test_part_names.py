@@ -15,12 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from journalfs.limits import TAIL_IDLE_MS
+from journalfs.clock import FakeClock
+from journalfs.ids import QueueId
+from journalfs.limits import PART_NUMBERS_TAKEN, TAIL_IDLE_MS
+from journalfs.live.events import Events
 from journalfs.live.index_file import index_path
-from journalfs.live.part_names import parts_path
+from journalfs.live.part_names import PartNames, SealedPart, parts_path
 from journalfs.store.store import JournalStore
 from tests.kinds import first_is_quick
-from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
+from tests.store.conftest import QUEUE_A, QUEUE_B, START_MS, LittleStore
 
 Name = tuple[str, str]
 """Queue and part."""
@@ -128,7 +131,26 @@ async def test_a_queue_made_anew_goes_on_from_where_its_numbers_were(little_stor
 
 
 @pytest.mark.rule("S-10")
-async def test_names_that_cannot_be_kept(little_store: LittleStore) -> None:
+async def test_more_parts_than_numbers_were_taken(
+    little_store: LittleStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("journalfs.store.store.PART_MESSAGES_MAX", 1)
+    messages = PART_NUMBERS_TAKEN + 10
+    for number in range(messages):
+        little_store.journal.send(1000 + number, QUEUE_A)
+    store = little_store.open()
+    seen = Seen()
+    seen.look_at(store)
+    assert len(seen.content) == messages
+    little_store.journal.send(5000, QUEUE_A)
+    other = little_store.open()
+    seen.look_at(other)
+    assert len({name for _, name in seen.content}) == messages + 1
+
+
+@pytest.mark.rule("S-10")
+async def test_numbers_that_cannot_be_kept(little_store: LittleStore) -> None:
+    """Then names are of a generation that nobody goes on from."""
     seen = Seen()
     little_store.journal.send(1000, QUEUE_A)
     little_store.open().close()
@@ -139,10 +161,10 @@ async def test_names_that_cannot_be_kept(little_store: LittleStore) -> None:
         little_store.clock.advance(by_ms=1)
         little_store.journal.send(number, QUEUE_A)
         store = little_store.open()
-        assert [event["event"] for event in store.core.events] == ["part-names-not-kept"]
+        assert [event["event"] for event in store.core.events] == ["part-numbers-not-kept"]
         seen.look_at(store)
         store.close()
-    assert len(seen.content) == 4
+    assert len(seen.content) == 2 + 3 + 4
 
 
 @pytest.mark.rule("S-10")
@@ -164,7 +186,7 @@ async def test_a_disk_that_is_full_for_a_moment(
     little_store.journal.acknowledge(1001, QUEUE_A, tx_id=3000)
     little_store.journal.send(1002, QUEUE_A)
     seen.look_at(little_store.open())
-    assert len(seen.content) == 3
+    assert len(seen.content) == 4
 
 
 @pytest.mark.rule("S-10", "S-53")
@@ -237,13 +259,14 @@ def test_names_over_many_killed_processes(little_store: LittleStore, processes: 
 
 
 @pytest.mark.rule("S-10")
-async def test_a_store_that_was_put_back_from_a_copy(little_store: LittleStore) -> None:
+@pytest.mark.parametrize("keeps_inode", [False, True])
+async def test_a_store_that_was_put_back_from_a_copy(little_store: LittleStore, *, keeps_inode: bool) -> None:
     """The copy holds what was used when it was made; the store went on, and so did the names of its parts."""
     seen = Seen()
     little_store.journal.send(1000, QUEUE_A, "in the copy")
     little_store.open().close()
     numbers = parts_path(index_path(little_store.root))
-    kept = numbers.read_bytes()
+    kept, at = numbers.read_bytes(), numbers.stat()
     index = index_path(little_store.root).read_bytes()
     journal = little_store.journal.path.read_bytes()
     began_at = little_store.journal.at
@@ -251,16 +274,72 @@ async def test_a_store_that_was_put_back_from_a_copy(little_store: LittleStore) 
     store = little_store.open()
     seen.look_at(store)
     store.close()
+    # As `cp -a` and `rsync --inplace` put files back, a day later.
     little_store.journal.path.write_bytes(journal)
     little_store.journal.at = began_at
     index_path(little_store.root).write_bytes(index)
+    if not keeps_inode:
+        numbers.rename(numbers.with_name("away"))
     numbers.write_bytes(kept)
+    day_ns = 86_400 * 10**9
+    os.utime(
+        numbers, ns=(at.st_atime_ns - day_ns, at.st_mtime_ns - day_ns if keeps_inode else at.st_mtime_ns)
+    )
     little_store.journal.send(1002, QUEUE_A, "another one")
     seen.look_at(little_store.open())
 
 
+def numbers_of(path: Path, generation: int | None = None) -> PartNames:
+    """The numbers of a process that goes on with a generation, or begins one."""
+    clock = FakeClock(wall_ms=START_MS)
+    names = PartNames(path, clock, Events(clock))
+    names.start(generation)
+    return names
+
+
 @pytest.mark.rule("S-10")
-async def test_parts_wait_for_no_disk(little_store: LittleStore, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("becomes", ["linked", "removed"])
+def test_parts_noted_anew_leave_others_their_numbers(tmp_path: Path, becomes: str) -> None:
+    """Also where the file cannot tell any more what others took."""
+    index = tmp_path / "index"
+    first = numbers_of(index)
+    first.claim(make_folder=True)
+    taken = [first.next_from(1)]
+    other = numbers_of(index)
+    assert other.generation == first.generation
+    taken.append(other.next_from(1))
+    if becomes == "removed":
+        parts_path(index).unlink()
+    else:
+        os.utime(parts_path(index), (1, 1))  # its times are not of one write, as of a file that got a link
+    part = SealedPart(QueueId(1), None, 1, START_MS, bytes(8))
+    first.note([part], lambda: [part])
+    following = numbers_of(index)
+    number = following.next_from(1)
+    assert following.generation != first.generation or number not in taken
+    assert following.generation == first.generation or becomes == "removed"
+
+
+@pytest.mark.rule("S-10")
+@pytest.mark.parametrize(("above", "begins"), [(0, 11 + PART_NUMBERS_TAKEN), (5000, 5001)])
+def test_numbers_begin_above_those_taken_and_those_in_use(tmp_path: Path, above: int, begins: int) -> None:
+    """What another process took is not seen in the store; what is seen may be of another file of numbers."""
+    first = numbers_of(tmp_path / "index")
+    assert first.take(10)
+    second = numbers_of(tmp_path / "index", first.generation)
+    assert second.generation == first.generation
+    assert second.take(above)
+    assert second.begin == begins
+    third = numbers_of(tmp_path / "index", first.generation)
+    assert third.take(0)
+    assert third.begin == second.end
+
+
+@pytest.mark.rule("S-10")
+async def test_numbers_are_kept_once_for_many_parts(
+    little_store: LittleStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time waits for the disk."""
     monkeypatch.setattr("journalfs.store.store.PART_MESSAGES_MAX", 1)
     little_store.journal.send(1000, QUEUE_A)
     store = little_store.open()
@@ -271,4 +350,4 @@ async def test_parts_wait_for_no_disk(little_store: LittleStore, monkeypatch: py
     await sealed(store, little_store)
     (queue,) = [queue for queue in store.queues() if queue.name == "work.a"]
     assert len(queue.parts()) == 101
-    assert not synced
+    assert len(synced) <= 1

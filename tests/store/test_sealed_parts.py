@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from journalfs.live.index_file import index_path
-from journalfs.live.part_names import HEAD_BYTES, PAGE_PART_BASE, parts_path
+from journalfs.live.page_parts import PAGE_PART_BASE
+from journalfs.live.part_names import HEAD_BYTES, parts_path
 from journalfs.store.store import JournalStore
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 from tests.store.test_pages import small, write_page
@@ -207,3 +208,12 @@ def test_what_is_no_note(little_store: LittleStore, notes: bytes) -> None:
     following = little_store.open()
     assert following.core.names.found == []
     assert len(names(following)) == 1
+
+
+def test_what_an_earlier_version_noted_is_told_and_goes(little_store: LittleStore) -> None:
+    little_store.journal.send(1000, QUEUE_A)
+    little_store.open().close()
+    before = noted(little_store).with_suffix(".sealed")
+    before.write_bytes(b"JFSSEAL1")
+    assert events(little_store.open()) == ["part-names-not-kept"]
+    assert not before.exists()
