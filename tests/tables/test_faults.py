@@ -583,6 +583,23 @@ def test_a_file_that_was_replaced_is_not_written_to(tmp_path: Path) -> None:
     assert words(shown(tmp_path)["orders"]) == ["before"]
 
 
+def test_a_file_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:
+    """A connection that is opened while it is away leaves nothing in its place."""
+    place, other = tmp_path / "store.db", tmp_path / "other.db"
+    database = Database(settings_of(f"sqlite:///{place}"))
+    with database.begin("make a table") as connection:
+        connection.exec_driver_sql("CREATE TABLE here (id INTEGER)")
+    place.rename(other)
+    database.engine.dispose()
+    with pytest.raises(SystemFailure, match="this file was removed"), database.begin("look at it"):
+        pass
+    assert not place.exists()
+    other.rename(place)
+    with database.begin("look at it") as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM here").scalar() == 0
+    database.close()
+
+
 @pytest.mark.rule("S-247")
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=LONG)])
 def test_a_database_that_is_full_goes_on_when_there_is_room(

@@ -483,11 +483,14 @@ def _engine(settings: DatabaseSettings, *, makes: bool) -> Engine:
         from journalfs.records.tables.bounded import bounded  # noqa: PLC0415 - an optional library
 
         connect = bounded(settings.network_timeout_ms / 1000)
+    first: dict[str, tuple[int, int] | None] = {}
+    if engine.dialect.name == "sqlite":
+        connect = partial(_sqlite_connect, first, connect)
     # One listener: of several, the first connects.
     event.listen(engine, "do_connect", partial(_connected, connect))
     _tried_when_idle(engine)
     if engine.dialect.name == "sqlite":
-        event.listen(engine, "connect", partial(_sqlite_connected, {}))
+        event.listen(engine, "connect", partial(_sqlite_connected, first))
         event.listen(engine, "begin", _sqlite_begin)
     return engine
 
@@ -588,6 +591,17 @@ def _tried_when_idle(engine: Engine) -> None:
     event.listen(engine, "checkout", taken)
 
 
+def _sqlite_connect(
+    first: dict[str, tuple[int, int] | None], connect: Callable[..., Any], *places: Any, **named: Any
+) -> Any:
+    """SQLite would make a file that is gone anew, and what is written there would be in the way of the one
+    that comes back. Raises as `refuse_other_file`.
+    """
+    for path, file_id in first.items():
+        _refuse_another(path, file_id)
+    return connect(*places, **named)
+
+
 def _sqlite_connected(first: dict[str, tuple[int, int] | None], connection: Any, record: Any) -> None:
     """What a COMMIT of SQLite wrote is on the disk. `first`: which file the first connection found."""
     connection.isolation_level = None  # transactions begin where `_sqlite_begin` says, and not behind reads
@@ -610,7 +624,12 @@ def _sqlite_begin(connection: Connection) -> None:
 def refuse_other_file(connection: Connection) -> None:
     """Raise `SystemFailure` where nobody would find what is written to SQLite."""
     path, file_id = connection.info.get("file", (None, None))
-    if path is not None and _file_id(path) != file_id:
+    if path is not None:
+        _refuse_another(path, file_id)
+
+
+def _refuse_another(path: str, file_id: tuple[int, int] | None) -> None:
+    if _file_id(path) != file_id:
         reason = "this file was removed, or another is in its place"
         raise SystemFailure(f"{path}: {reason}", system_errno=errno.EIO)
 

@@ -478,6 +478,7 @@ async def test_many_publications_to_one_page_are_not_remembered_one_by_one(pagin
     async with paging.open() as store:
         for number in range(3 * paging_module.HOLDS_MAX):
             await publish(store, "in.txt", b"%d\n" % number, "work.a")
+        gc.collect()
         holds = sum(isinstance(one, paging_module.Hold) for one in gc.get_objects())
         assert holds <= paging_module.HOLDS_MAX
         assert await store.acknowledge(("work", "work.a"), ids_of(store, "work.a")) == 301
