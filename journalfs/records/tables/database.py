@@ -483,15 +483,14 @@ def _engine(settings: DatabaseSettings, *, makes: bool) -> Engine:
         from journalfs.records.tables.bounded import bounded  # noqa: PLC0415 - an optional library
 
         connect = bounded(settings.network_timeout_ms / 1000)
-    first: dict[str, tuple[int, int] | None] = {}
     if engine.dialect.name == "sqlite":
+        first: dict[str, tuple[int, int] | None] = {}
         connect = partial(_sqlite_connect, first, connect)
+        event.listen(engine, "connect", partial(_sqlite_connected, first))
+        event.listen(engine, "begin", _sqlite_begin)
     # One listener: of several, the first connects.
     event.listen(engine, "do_connect", partial(_connected, connect))
     _tried_when_idle(engine)
-    if engine.dialect.name == "sqlite":
-        event.listen(engine, "connect", partial(_sqlite_connected, first))
-        event.listen(engine, "begin", _sqlite_begin)
     return engine
 
 

@@ -10,19 +10,13 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "io_internal.h"
 #include "jfs_guard.h"
+#include "now.h"
 
 enum { PAGE_BYTES = 4096, FILL_BYTES = 1 << 20 };
-
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static int write_whole(int fd, const uint8_t *bytes, uint64_t length, uint64_t offset) {
     while (length > 0) {
@@ -68,9 +62,9 @@ static void *thread_main(void *context) {
         if (io->finished == io->queued) break;
         io_job *const job = &io->jobs[io->finished % io->depth];
         pthread_mutex_unlock(&io->mutex);
-        const uint64_t begun = now_ns();
+        const uint64_t begun = jfs_now_ns();
         job->error = write_job(io->kind, job);
-        job->took_ns = now_ns() - begun;
+        job->took_ns = jfs_now_ns() - begun;
         pthread_mutex_lock(&io->mutex);
         io->finished++;
         /* Cannot fail: the counter is far from full and the descriptor is ours. */
@@ -171,10 +165,10 @@ static int write_direct(const io_job *job) {
 jfs_status jfs_io_perform(const jfs_io *io, int fd, uint8_t *map, uint64_t file_offset, const uint8_t *bytes,
                           uint64_t length, int durable, uint64_t *took_ns, int *system_error) {
     io_job job = {fd, durable, map, bytes, file_offset, length, 0, 0, 0};
-    const uint64_t begun = now_ns();
+    const uint64_t begun = jfs_now_ns();
     if (io->under_way != 0) return JFS_FULL;
     *system_error = io->kind == JFS_IO_AIO ? write_direct(&job) : write_job(io->kind, &job);
-    *took_ns = now_ns() - begun;
+    *took_ns = jfs_now_ns() - begun;
     return *system_error == 0 ? JFS_OK : JFS_SYSTEM;
 }
 

@@ -5,17 +5,12 @@
 #include <errno.h>
 #include <time.h>
 
+#include "now.h"
 #include "text_message.h"
 
 enum { LINES_BYTES_MAX = 64 * 1024, STEPS_PER_MS = 10000, REFERENCE_BYTES = 8 };
 
 static const uint64_t before_1970 = 0x01b21dd213814000; /* from where user ids count, in their steps */
-
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static int64_t wall_ms(const jfs_tail *tail) {
     struct timespec now;
@@ -129,7 +124,7 @@ static void measure(jfs_tail *tail, uint64_t took, uint64_t length) {
 int32_t jfs_tail_flush(jfs_tail *tail) {
     jfs_stage *const stage = tail->stage;
     if (tail->error != 0 || stage->record_count == 0) return tail->error;
-    const uint64_t begun = now_ns();
+    const uint64_t begun = jfs_now_ns();
     const int32_t logged = tail->log ? tail->log(tail->context, stage->used_bytes) : 0;
     if (logged == JFS_TAIL_LEFT) {
         __atomic_store_n(&tail->stopped, 1, __ATOMIC_SEQ_CST);
@@ -142,7 +137,7 @@ int32_t jfs_tail_flush(jfs_tail *tail) {
     tail->error = length ? written(tail, length) : EIO;
     if (tail->error == 0) tail->error = lost(tail);
     if (tail->error != 0) return tail->error;
-    measure(tail, now_ns() - begun, length);
+    measure(tail, jfs_now_ns() - begun, length);
     tail->flushed_records = tail->records;
     tail->records_end = records_end;
     tail->end = stage->file_offset + length;

@@ -5,9 +5,9 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "jfs_guard.h"
+#include "now.h"
 
 /* What a step comes to. ASK: somebody else has to judge. FAILS: the broker throws, and the message is not accepted. */
 typedef enum { KNOWN, ASK, FAILS } outcome;
@@ -270,20 +270,14 @@ static uint8_t judge(judge_job *job, const jfs_line *line) {
     return truth_in(&job->registers[program->result]) == IS_TRUE ? JFS_VERDICT_YES : JFS_VERDICT_NO;
 }
 
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 enum { TIMED_EVERY = 32 };
 
 static jfs_status judge_body(void *context) {
     judge_job *const job = context;
-    const uint64_t end_ns = job->budget_ns == 0 ? UINT64_MAX : now_ns() + job->budget_ns;
+    const uint64_t end_ns = job->budget_ns == 0 ? UINT64_MAX : jfs_now_ns() + job->budget_ns;
     uint32_t i = *job->judged;
     for (; i < job->count; i++) {
-        if (i % TIMED_EVERY == TIMED_EVERY - 1 && end_ns != UINT64_MAX && now_ns() >= end_ns) break;
+        if (i % TIMED_EVERY == TIMED_EVERY - 1 && end_ns != UINT64_MAX && jfs_now_ns() >= end_ns) break;
         if (job->work.stop != NULL && *job->work.stop) break;
         job->verdicts[i] = judge(job, &job->lines[i]);
         if (job->work.stopped) break;
