@@ -206,6 +206,11 @@ JOURNAL_BLOCK_BYTES_DEFAULT: Final = 4096
 JOURNAL_BLOCK_BYTES_MAX: Final = 65_536
 """The largest block of direct writes: who follows a journal looks that far for what was appended."""
 
+JOURNAL_BUFFER_BYTES_MIN: Final = 1024
+"""The smallest buffer of a journal that is written, as of a journal file: below, the record of a message with
+the 512 bytes that are spared for what is added to it does not fit.
+"""
+
 JOURNAL_BUFFERS_WAITING_MAX: Final = 64
 """Full write buffers that may wait for the disk before staging waits itself: 32 MB of the default size."""
 

@@ -22,6 +22,9 @@ class Counting(Protocol):
 
     def count(self, request: str, of: tuple[object, ...]) -> None: ...
 
+    def failed(self, request: str, error: Exception) -> None:
+        """Tell the store's events of a failure that nobody foresaw."""
+
 
 def refuse(number: int) -> FUSEError:
     """The exception that answers a request with errno `number`. A new one each time: tracebacks would pile
@@ -52,7 +55,7 @@ def guarded(handler: Handler[Owner, Arguments, Result]) -> Handler[Owner, Argume
     """Let nothing but `FUSEError` out of a request handler: anything else would end the whole mount.
 
     A failure the store names keeps its errno, but for ENOSYS, on which the kernel never again sends requests
-    of that kind. What nobody foresaw is logged with its traceback and becomes EIO.
+    of that kind. An exception that nobody foresaw is logged with its traceback, becomes an event and EIO.
     """
     request = handler.__name__
 
@@ -68,8 +71,9 @@ def guarded(handler: Handler[Owner, Arguments, Result]) -> Handler[Owner, Argume
                 number = error.system_errno or number
             log.info("%s fails with %s: %s", request, errno.errorcode.get(number, number), error)
             raise FUSEError(number) from None
-        except Exception:
+        except Exception as error:
             log.exception("%s%r failed unexpectedly and is answered with EIO", request, arguments[:2])
+            self.failed(request, error)
             raise FUSEError(errno.EIO) from None
 
     return functools.update_wrapper(guard, handler)
@@ -81,6 +85,13 @@ _ORDINARY: Final = frozenset(
     (errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR, errno.ESTALE)
 )
 """What programs try and expect to fail with real files. It says all there is to say."""
+
+
+def fault(error: Exception) -> str:
+    """The reason that an event gives for an exception that nobody foresaw."""
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return f"a fault of journalfs, not of the request ({said}); the log of the mount says where"
+
 
 COMES_BACK: Final = "; what was removed comes back by journalfs undo MNT"
 """For who removed something to put something else in its place, and learns now that it cannot."""
@@ -129,6 +140,10 @@ class Noted:
             if number in _ORDINARY:
                 raise FUSEError(number) from None
             self._refuse(number, error.strerror or str(error))
+        if isinstance(error, Exception) and not isinstance(error, FUSEError):
+            # Without this its caller would get an EIO that no event explains: a shell does not even see that.
+            log.error("%s failed unexpectedly", self._path() or "/", exc_info=error)
+            self._refuse(errno.EIO, fault(error))
 
     def _refuse(self, number: int, reason: str) -> None:
         what = f"{self._path() or '/'}: {errno.errorcode.get(number, number)}"

@@ -14,7 +14,7 @@ from msgspec import field
 from journalfs.config import core_settings
 from journalfs.config.broker_config import BrokerConfig
 from journalfs.errors import ConfigError
-from journalfs.limits import JOURNAL_BLOCK_BYTES_MAX
+from journalfs.limits import JOURNAL_BLOCK_BYTES_MAX, JOURNAL_BUFFER_BYTES_MIN
 
 JournalType = Literal["NIO", "ASYNCIO", "MAPPED"]
 
@@ -75,6 +75,7 @@ def journal_settings(config: BrokerConfig | None) -> JournalSettings:
     if values["journal-device-block-size"] == -1:
         values["journal-device-block-size"] = None
     settings = msgspec.convert(values, JournalSettings)
+    _check_buffer(settings, core)
     _check_block_size(settings, core)
     _check_retention(settings, core)
     return settings
@@ -97,6 +98,22 @@ def _writes_in_flight(core: Mapping[str, core_settings.ConfiguredValue]) -> tupl
     if not asynchronous and configured.value != 1:
         return (f"{place}: only ASYNCIO has more than one write under way; it has no effect",)
     return ()
+
+
+def _check_buffer(settings: JournalSettings, core: Mapping[str, core_settings.ConfiguredValue]) -> None:
+    """Refuse a buffer that holds no record of a message, or that no journal file can take as a whole. A
+    broker starts with either, and fails at its first message with the former.
+    """
+    name = "journal-buffer-size"
+    if name not in core:
+        return  # the default is cut to the size of a file
+    size, file_size = settings.buffer_size_bytes, settings.file_size_bytes
+    if size < JOURNAL_BUFFER_BYTES_MIN:
+        reason = f"{size} bytes do not hold the record of a message; give at least {JOURNAL_BUFFER_BYTES_MIN}"
+        raise _mistake(core, name, reason)
+    if size > file_size:
+        reason = f"{size} is more than a journal file holds (journal-file-size, {file_size}); give less"
+        raise _mistake(core, name, reason)
 
 
 def _check_block_size(settings: JournalSettings, core: Mapping[str, core_settings.ConfiguredValue]) -> None:

@@ -39,7 +39,7 @@ from pyfuse3 import (
 
 from journalfs.api import REMOVER, Bytes
 from journalfs.errors import BadEnvelope
-from journalfs_mount.errnos import Refused, gone, guarded, refuse
+from journalfs_mount.errnos import Refused, fault, gone, guarded, refuse
 from journalfs_mount.front.front import WINDOW_BYTES, Front
 from journalfs_mount.front.hot_writes import HotWrites, MadeFile
 from journalfs_mount.kernel.finders import Finders
@@ -168,6 +168,9 @@ class Operations(pyfuse3.Operations):
                 self._context.believed.left()
         self._requests[request] += 1
         self._latest = request, of
+
+    def failed(self, request: str, error: Exception) -> None:
+        self._context.store.refused(f"{request}: EIO", fault(error))
 
     def _serve(self, user: int) -> None:
         """What follows is done for a user."""

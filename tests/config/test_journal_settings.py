@@ -136,3 +136,33 @@ def test_defaults_follow_the_journal_type(tmp_path: Path) -> None:
     assert (value_in_force(core, "journal-max-io"), value_in_force({}, "journal-max-io")) == (1, 4096)
     assert value_in_force(core, "journal-buffer-timeout") == 3_333_333
     assert value_in_force({}, "journal-buffer-timeout") == 500_000
+
+
+@pytest.mark.rule("S-341")
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ("<journal-buffer-size>300</journal-buffer-size>", "300 bytes do not hold the record of a message"),
+        ("<journal-buffer-size>1023</journal-buffer-size>", "give at least 1024"),
+        (
+            "<journal-file-size>1M</journal-file-size>\n<journal-buffer-size>2M</journal-buffer-size>",
+            "2097152 is more than a journal file holds (journal-file-size, 1048576)",
+        ),
+    ],
+)
+def test_a_buffer_that_no_record_or_no_file_fits(tmp_path: Path, settings: str, reason: str) -> None:
+    config = read(tmp_path, settings)
+    with pytest.raises(ConfigError) as refused:
+        journal_settings(config)
+    assert refused.value.setting == "journal-buffer-size"
+    assert refused.value.line is not None
+    assert reason in str(refused.value)
+
+
+@pytest.mark.rule("S-341")
+def test_the_smallest_buffer_and_one_as_large_as_a_file(tmp_path: Path) -> None:
+    settings = "<journal-file-size>1M</journal-file-size><journal-buffer-size>{}</journal-buffer-size>"
+    for size in (1024, 1_048_576):
+        assert journal_settings(read(tmp_path, settings.format(size))).buffer_size_bytes == size
+    small = read(tmp_path, "<journal-file-size>100K</journal-file-size>")
+    assert journal_settings(small).buffer_size_bytes == 501_760
