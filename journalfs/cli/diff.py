@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,6 +20,7 @@ from journalfs.config.database import kept_text
 from journalfs.config.layout import locate_store
 from journalfs.errors import EXIT_WRONG_CALL, JournalfsError, NoSuchName
 from journalfs.exchange.comparing import differences
+from journalfs.exchange.renaming import MADE_FROM, Renaming, made_from
 from journalfs.exchange.targets import mounted_store
 from journalfs.store import open_store
 
@@ -34,20 +35,29 @@ EXIT_TROUBLE: Final = 2
 @click.command(epilog="Example: journalfs diff /mnt/broker/.journalfs/snapshots/before /mnt/broker")
 @click.argument("first", metavar="A", type=GivenPlace())
 @click.argument("second", metavar="B", type=GivenPlace())
+@click.option(
+    "--renamed",
+    "renamed",
+    metavar="OLD=NEW",
+    multiple=True,
+    help="What A calls OLD is NEW in B: ADDRESS::QUEUE, or ADDRESS for all of its queues.",
+)
 @json_option
-def diff(*, first: str, second: str, as_json: bool) -> None:
+def diff(*, first: str, second: str, renamed: tuple[str, ...], as_json: bool) -> None:
     """Compare two stores message by message: stores of any kind and mounts, `.journalfs/snapshots/NAME` and
     `.journalfs/history/FROM..TO` below either, and backups (PLACE or PLACE@NAME), which are restored into a
     temporary directory meanwhile.
 
     `lost` are messages in A only, `added` in B only, `changed` with another content in the same queue,
-    `moved` in another queue. Ends with 0 if all is equal, with 1 if not, and
+    `moved` in another queue. Where one of them was converted, names of queues are those that its
+    journalfs/made-from.json says, and ids are not compared. Ends with 0 if all is equal, with 1 if not, and
     with 2 or more if they cannot be compared. Memory is what two open stores take.
     """
     counts: Counter[str] = Counter()
     try:
         with _compared(first) as one, _compared(second) as other:
-            for found in differences(one, other):
+            names = _names(renamed, one, other)
+            for found in differences(one, other, names):
                 counts[found.what] += 1
                 if as_json:
                     write_json([found.json()])
@@ -61,6 +71,23 @@ def diff(*, first: str, second: str, as_json: bool) -> None:
         summary = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
         say(summary or "no difference", to_people=True)
     sys.exit(EXIT_DIFFERING if counts else 0)
+
+
+def _names(given: Sequence[str], first: JournalStore, second: JournalStore) -> Renaming | None:
+    """Return the names that the caller gave, or else those that a conversion noted in either store."""
+    if given:
+        return Renaming.of_options(given)
+    for store, other, is_second in ((second, first, True), (first, second, False)):
+        root = Path(store.core.shown)
+        noted = made_from(root)
+        if noted is None:
+            continue
+        of_other = {f"{one.model.address}::{one.name}" for one in other.queues()}
+        if of_other.isdisjoint(noted.queues):
+            continue  # the store was converted, but not from this one
+        say(f"names of queues are those of {root / MADE_FROM}", to_people=True)
+        return noted if is_second else noted.reversed()
+    return None
 
 
 @contextmanager

@@ -101,6 +101,7 @@ class _State(msgspec.Struct):
     step: str = _Step.NOTHING
     damage: list[Damage] = []
     notes: list[tuple[str, str]] = []
+    renamed: dict[str, str] = {}
     bodies: str | None = None
 
 
@@ -235,6 +236,7 @@ class Carrying:
         made_of = derived_from(source.root)
         state.damage = sorted(out.damaged) if made_of is None else sorted({*out.damaged, *made_of.damage})
         state.notes = out.notes
+        state.renamed = out.renamed
         state.bodies = None if out.bodies is None else str(out.bodies)
         _done(staging, state, _Step.RECORDS)
 
@@ -299,7 +301,8 @@ class Carrying:
             writing.write()
         report = msgspec.json.decode(door.read(staging / MADE_FROM), type=Report)
         notes = [(kind, text) for kind, text in report.notes if kind != "jms"]
-        _write_report(staging, msgspec.structs.replace(report, notes=notes + writing.notes))
+        renamed = _then(report.renamed, writing.renamed)
+        _write_report(staging, msgspec.structs.replace(report, notes=notes + writing.notes, renamed=renamed))
         _sync_all(staging)
         _done(staging, state, _Step.REWRITTEN)
 
@@ -331,6 +334,7 @@ class Carrying:
             prepared_transactions=prepared,
             damage=sorted({*state.damage, *missing}),
             notes=state.notes,
+            renamed=state.renamed,
         )
         return report, pack
 
@@ -340,6 +344,14 @@ def _in_source(one: Damage) -> Damage:
     if one.kind != "missing-message":
         return one
     return msgspec.structs.replace(one, file=one.file.partition("/")[0], offset=0)
+
+
+def _then(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, str]:
+    """Return names after one renaming and another: `a -> b` and `b -> c` are `a -> c`."""
+    both = {old: second.get(new, new) for old, new in first.items()}
+    of_first = set(first.values())
+    both |= {old: new for old, new in second.items() if old not in of_first}
+    return {old: new for old, new in both.items() if old != new}
 
 
 def _write_report(staging: Path, report: Report) -> None:

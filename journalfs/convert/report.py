@@ -27,6 +27,10 @@ class Report(msgspec.Struct, frozen=True):
     """What of the source could not be read."""
     notes: list[tuple[str, str]]
     """What has no equal, or another name now: a stable word, and a sentence."""
+    renamed: dict[str, str] = {}
+    """`ADDRESS::QUEUE` in the source -> in the new store, of queues with another name there; an address alone
+    where one of the stores has no queue: a topic of HornetQ has one of its own, which never holds a message.
+    """
 
     def lines(self) -> Iterator[str]:
         """For people."""

@@ -114,6 +114,8 @@ class AmqStore:
     place: Path
     notes: list[tuple[str, str]] = field(default_factory=list)
     """What has no equal there: a stable word, and a sentence."""
+    renamed: dict[str, str] = field(default_factory=dict)
+    """`ADDRESS::QUEUE` in the store at `made` -> there, of queues with another name there."""
     _log: DataLog = field(init=False)
     _commands: list[bytes] = field(default_factory=list)
     _waiting_bytes: int = 0
@@ -177,6 +179,7 @@ class AmqStore:
         if queue.name != queue.model.address:
             said = f"queue {queue.name!r} of {queue.model.address!r} is the queue {queue.name!r}"
             self._note("name", said)
+            self.renamed[f"{queue.model.address}::{queue.name}"] = f"{queue.name}::{queue.name}"
         destination = Destination(False, queue.name)
         for line in _lines_of(queue):
             self._message(line.content, destination)
@@ -190,6 +193,8 @@ class AmqStore:
                 f"queue {queue.name!r} of {queue.model.address!r} is the durable subscription {named.name!r} "
                 f"of client {named.client!r}",
             )
+            there = subscription_queue(named.client, named.name)
+            self.renamed[f"{queue.model.address}::{queue.name}"] = f"{queue.model.address}::{there}"
         asked = Destination(True, named.topic)
         command = openwire.encode(
             Subscription(named.client, Destination(True, topic), named.selector, named.name, asked)

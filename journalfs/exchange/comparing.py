@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -13,8 +14,9 @@ import msgspec
 
 from journalfs.api import Store, View
 from journalfs.exchange.outlines import Outline
+from journalfs.exchange.renaming import Renaming
 from journalfs.exchange.sorting import Record, in_order
-from journalfs.format.core_message import NOTES, annotation_of
+from journalfs.format.core_message import NOTES, ORIGINAL_ADDRESS, ORIGINAL_QUEUE, annotation_of
 from journalfs.message.envelope import of_whole_characters
 from journalfs.windows import windows
 
@@ -87,6 +89,13 @@ _OF_PLACE: Final = frozenset(("id", "queue", "address", "deliveryCount", "schedu
 _NOTED: Final = ("properties", "propertyTypes", "extraProperties", "amqp")
 """Where it is noted what it was before."""
 
+_OLD_NAME: Final = re.compile("(__?)HQ_")
+_DESTINATIONS: Final = (
+    ("jms.queue.", "queue://"), ("jms.topic.", "topic://"), ("jms.tempqueue.", "temp-queue://"),
+    ("jms.temptopic.", "temp-topic://"),
+)  # fmt: skip
+"""Prefixes of JMSReplyTo in HornetQ and Artemis 1.x, and today."""
+
 _ENCODING: Final = ("utf-8", "surrogatepass")
 """Of names as they are sorted."""
 
@@ -124,21 +133,46 @@ class Difference:
         return f"{which} -> {self.toQueue} {self.toId}" if self.toQueue is not None else which
 
 
-def differences(first: Store, second: Store) -> Iterator[Difference]:
-    """All of them: queues, then messages by their ids, then those that moved."""
+def differences(first: Store, second: Store, renamed: Renaming | None = None) -> Iterator[Difference]:
+    """All of them: queues, then messages by their ids, then those that moved. With `renamed`, one store was
+    made of the other: names of queues, addresses and broker properties are taken as that says, and a message
+    that only got another id in its queue is the same.
+    """
     names = [{name for name, _ in _views(store)} for store in (first, second)]
-    yield from (Difference("lost", name) for name in sorted(names[0] - names[1]))
+    if renamed is not None:
+        of_topics = {new for old, new in renamed.queues.items() if "::" not in old}
+        known = {renamed.new(name): name for name in sorted(names[0])}
+        names = [
+            {new for new in known if "::" in new or _holds(first, known[new])},
+            {name for name in names[1] if name not in of_topics or _holds(second, name)},
+        ]
+    else:
+        known = {}
+    yield from (Difference("lost", known.get(name, name)) for name in sorted(names[0] - names[1]))
     yield from (Difference("added", name) for name in sorted(names[1] - names[0]))
-    ordered = in_order(_ranked(in_order(_apart(first, second))))
+    ordered = in_order(_ranked(in_order(_apart(first, second, renamed))))
     for _, same in groupby(ordered, key=itemgetter(0, 1)):
-        yield _difference(list(same))
+        found = _difference(list(same))
+        if renamed is None:
+            yield found
+        elif found.toQueue is None or found.toQueue != found.queue:
+            yield (
+                found
+                if found.what in ("added", "changed")
+                else replace(found, queue=known.get(found.queue, found.queue))
+            )
 
 
-def _apart(first: Store, second: Store) -> Iterator[Record]:
+def _holds(store: Store, queue: str) -> bool:
+    """True if a queue has any message."""
+    return any(len(view) for name, view in _views(store) if name == queue)
+
+
+def _apart(first: Store, second: Store, renamed: Renaming | None) -> Iterator[Record]:
     """What a message says wherever it is, which side has it, queue and id. For what changed it is nothing and
     neither, and the names of the fields follow.
     """
-    for side, records in _side_by_side(first, second):
+    for side, records in _side_by_side(first, second, renamed):
         _, queue, content, _fields, message_id = records[0]
         if side is None:
             yield b"", b"", queue, message_id, _changed(*records)
@@ -165,12 +199,14 @@ def _difference(records: list[Record]) -> Difference:
     return Difference("added" if side == b"\1" else "lost", *which)
 
 
-def _side_by_side(first: Store, second: Store) -> Iterator[tuple[bytes | None, tuple[Record, ...]]]:
+def _side_by_side(
+    first: Store, second: Store, renamed: Renaming | None
+) -> Iterator[tuple[bytes | None, tuple[Record, ...]]]:
     """What is in one store only, with `0` or `1` for which; and pairs that are in both and differ."""
     merged = in_order(
         (message_id + queue, bytes((side,)), *rest)
         for side, store in enumerate((first, second))
-        for message_id, queue, *rest in _records(store)
+        for message_id, queue, *rest in _records(store, renamed, first=store is first)
     )
     for _, same in groupby(merged, key=itemgetter(0)):
         sides: dict[bytes, list[Record]] = {b"\0": [], b"\1": []}
@@ -197,21 +233,30 @@ def _views(store: Store) -> Iterator[tuple[str, View]]:
             yield f"{address.name}::{queue.name}", queue.delivering()
 
 
-def _records(store: Store) -> Iterator[Record]:
-    """Id, queue, digest of what a message says wherever it is, and digests of all that it says here."""
+def _records(store: Store, renamed: Renaming | None, *, first: bool) -> Iterator[Record]:
+    """Id, queue, digest of what a message says wherever it is, and digests of all that it says here. What
+    the first store says has the names of the second.
+    """
+    names = renamed if first and renamed is not None else Renaming()
+    maps = names.name_maps()
     for name, view in _views(store):
-        queue = name.encode(*_ENCODING)
+        queue = names.new(name).encode(*_ENCODING)
         for line in lines_of(view.open_all()):
-            yield _record(queue, line)
+            yield _record(queue, line, None if renamed is None else maps)
 
 
-def _record(queue: bytes, line: Line) -> Record:
+_Maps = tuple[Mapping[str, str], Mapping[str, str]]
+
+
+def _record(queue: bytes, line: Line, maps: _Maps | None) -> Record:
     try:
         fields = _decode(line.text)
     except msgspec.DecodeError:
         fields = _decode(of_whole_characters(line.text))
     message_id = int(msgspec.json.decode(fields.get("id", msgspec.Raw(b"0"))))
     fields.pop("queue", None)
+    if maps is not None:
+        _translate(fields, *maps)
     digests = {name: _digest(value) for name, value in fields.items()}
     if line.digest is not None:
         digests["body"] = line.digest
@@ -222,6 +267,33 @@ def _record(queue: bytes, line: Line) -> Record:
             lasting.append(name.encode() + _digest(kept))
     content = hashlib.blake2b(b"".join(lasting), digest_size=DIGEST_BYTES).digest()
     return message_id.to_bytes(8, "big", signed=True), queue, content, msgspec.msgpack.encode(digests)
+
+
+def _translate(fields: _Fields, addresses: Mapping[str, str], queues: Mapping[str, str]) -> None:
+    """Write names in a line, and the properties of older brokers (`_HQ_…`), as the second store has them.
+    Leave out the routing type, which older brokers do not have.
+    """
+    if addresses and "address" in fields:
+        address = msgspec.json.decode(fields["address"])
+        fields["address"] = msgspec.Raw(msgspec.json.encode(addresses.get(address, address)))
+    for name in ("properties", "propertyTypes"):
+        if name in fields:
+            of_name: Any = msgspec.json.decode(fields[name])
+            kept = {_OLD_NAME.sub(r"\1AMQ_", key, count=1) if _OLD_NAME.match(key) else key: value
+                    for key, value in of_name.items()}  # fmt: skip
+            reply = kept.get("JMSReplyTo")
+            for old, new in _DESTINATIONS if isinstance(reply, str) else ():
+                if str(reply).startswith(old):
+                    kept["JMSReplyTo"] = new + str(reply).removeprefix(old)
+            for note, known in ((ORIGINAL_ADDRESS, addresses), (ORIGINAL_QUEUE, queues)):
+                if isinstance(kept.get(note), str):
+                    kept[note] = known.get(kept[note], kept[note])
+            for left_out in _ROUTING:
+                kept.pop(left_out, None)
+            if kept:
+                fields[name] = msgspec.Raw(msgspec.json.encode(kept))
+            else:
+                del fields[name]
 
 
 def _text(name: bytes) -> str:

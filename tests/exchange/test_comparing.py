@@ -21,6 +21,7 @@ from journalfs.errors import SystemFailure
 from journalfs.exchange import comparing as long_lines
 from journalfs.exchange import sorting
 from journalfs.exchange.sorting import in_order
+from tests.frozen import PristineStores
 from tests.kinds import first_is_quick
 from tests.mounting import JOURNALFS, MountedStore, journalfs, mounted, mounted_for_writing
 from tests.writing.conftest import new_store
@@ -143,6 +144,71 @@ def test_what_went_back_was_moved(tmp_path: Path) -> None:
     assert [(one["what"], one["queue"], one["toQueue"]) for one in found] == [
         ("moved", "DLQ::DLQ", "a::q")
     ] * 8
+
+
+def converted(source: Path, to: Path, *options: str) -> Path:
+    done = journalfs("convert", *options, source, to)
+    assert done.returncode == 0, done.stderr
+    return to
+
+
+@pytest.mark.rule("S-320")
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("hq-2.4-main", ()),
+        ("transactions", ("--to", "hornetq")),
+        pytest.param("art-1.5-main", (), marks=pytest.mark.long),
+    ],
+)
+def test_names_of_a_conversion_are_no_difference(
+    name: str, options: tuple[str, ...], stores: PristineStores, tmp_path: Path
+) -> None:
+    source, new = stores[name], converted(stores[name], tmp_path / "new", *options)
+    renamed = json.loads((new / "journalfs" / "made-from.json").read_bytes())["renamed"]
+    assert any("::" in old and "::" in to for old, to in renamed.items())
+    for pair in ((source, new), (new, source)):
+        done = journalfs("diff", *pair)
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+        assert f"{new}/journalfs/made-from.json" in done.stderr
+
+
+@pytest.mark.rule("S-320")
+def test_a_message_that_a_conversion_lost_is_found(stores: PristineStores, tmp_path: Path) -> None:
+    """A canary: the names hide nothing."""
+    new = converted(stores["hq-2.4-main"], tmp_path / "new")
+    with mounted_for_writing(new, tmp_path / "mnt") as mount:
+        queue = mount.path / "orders/orders/.messages"
+        first, second, *_ = sorted(os.listdir(queue))
+        (queue / first).unlink()
+        os.rename(queue / second, mount.path / "picky/picky" / second)
+    found = diff(stores["hq-2.4-main"], new)
+    old = "jms.queue.orders::jms.queue.orders"
+    assert {(one["what"], one["queue"], one.get("toQueue")) for one in found} == {
+        ("lost", old, None),
+        ("moved", old, "picky::picky"),
+    }
+
+
+@pytest.mark.rule("S-320")
+def test_names_that_the_caller_gives(tmp_path: Path) -> None:
+    before, after, mountpoint = new_store(tmp_path / "before"), tmp_path / "after", tmp_path / "mnt"
+    with mounted_for_writing(before, mountpoint) as mount:
+        filled(mount)
+    shutil.copytree(before, after)
+    with mounted_for_writing(after, mountpoint) as mount:
+        for address, queue in (("a", "r"), ("c", "c")):
+            (mount.path / address / queue).mkdir(parents=True)
+        os.rename(mount.path / "a/q/.all.jsonl", mount.path / "a/r/x")
+        os.rmdir(mount.path / "a/q")
+        os.rmdir(mount.path / "b/b")
+    assert {one["what"] for one in diff(before, after)} == {"lost", "added", "moved"}
+    done = journalfs("diff", before, after, "--renamed", "a::q=a::r", "--renamed", "b=c")
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    for wrong in ("a", "a=", "a::q=r"):
+        done = journalfs("diff", before, after, "--renamed", wrong)
+        assert done.returncode == 2
+        assert "say OLD=NEW" in done.stderr
 
 
 def test_lines_longer_than_memory_are_compared_by_their_digest(

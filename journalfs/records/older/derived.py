@@ -294,6 +294,8 @@ class DerivedStore:
         self.progress = advance
         self.damaged: list[Damage] = []
         self.notes: list[tuple[str, str]] = []
+        self.renamed: dict[str, str] = {}
+        """`ADDRESS::QUEUE` in the source -> in this store, of queues with another name here."""
         self.jms_facts: dict[str, object] = {}
         self.bodies: Path | None = None
         self.addresses: dict[str, int] = {}

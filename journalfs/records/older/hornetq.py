@@ -261,11 +261,17 @@ class JournalReading:
         names = Names(self.queues) if self.out.flags & RENAME else None
         for queue in self.queues:
             if names is not None and queue.filter in MARKER_FILTERS:
-                self.out.address(names.address(queue.address), RoutingType.MULTICAST)
+                topic = names.address(queue.address)
+                self.out.address(topic, RoutingType.MULTICAST)
+                self.out.renamed[f"{queue.address}::{queue.name}"] = topic
                 continue
+            name = queue.name if names is None else names.queue(queue)
+            address = queue.address if names is None else names.address(queue.address)
+            if (address, name) != (queue.address, queue.name):
+                self.out.renamed[f"{queue.address}::{queue.name}"] = f"{address}::{name}"
             self.out.queue(
-                queue.name if names is None else names.queue(queue),
-                queue.address if names is None else names.address(queue.address),
+                name,
+                address,
                 queue.routing_type,
                 filter=queue.filter if names is None else current_filter(queue.filter),
                 queue_id=queue.queue_id,

@@ -63,6 +63,8 @@ class HornetqStore:
     jms: Path | None = None
     notes: list[tuple[str, str]] = field(default_factory=list)
     """What has no equal there: a stable word, and a sentence."""
+    renamed: dict[str, str] = field(default_factory=dict)
+    """`ADDRESS::QUEUE` in the store at `made` -> there, of queues with another name there."""
     _routing: dict[str, bindings.RoutingType] = field(default_factory=dict)
     _queues: dict[QueueId, bindings.QueueBinding] = field(default_factory=dict)
     _next_id: int = 1
@@ -147,6 +149,7 @@ class HornetqStore:
         name, address = self._queue(binding), self._address(binding.address)
         if (name, address) != (binding.name, binding.address):
             self._note("name", f"queue {binding.name!r} of {binding.address!r} is {name!r} of {address!r}")
+            self.renamed[f"{binding.address}::{binding.name}"] = f"{address}::{name}"
         plain = plain_queue(binding.name, binding.address, binding.routing_type, None, "")
         odd = [one for one in _QUEUE_SETTINGS if getattr(binding, one) not in (getattr(plain, one), None)]
         if odd:
@@ -229,6 +232,7 @@ class HornetqStore:
             if name not in there:
                 body = primitives.simple_string(name) * 2 + primitives.nullable_simple_string(MARKER_FILTER)
                 journal.add(self._new_id(), BindingType.QUEUE_BINDING, body)
+                self.renamed[topic] = f"{name}::{name}"
 
     def _jms(self) -> None:
         """Where JMS clients find destinations."""
