@@ -38,6 +38,12 @@ class Damage(msgspec.Struct, frozen=True, order=True):
     length_bytes: int
     kind: str
     reason: str
+    queue: str = ""
+    """`address::queue` of the messages that it is about; empty: several, none, or it is not known."""
+    messages: int = -1
+    """How many pairs of message and queue it is about; -1: it is not known."""
+    id: int = -1
+    """Of the one message, or transaction, that it is about; -1: of none."""
 
 
 class FileStamp(msgspec.Struct, frozen=True):

@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 import click
 
+from journalfs.account.advice import advice_of
 from journalfs.cli import common
 from journalfs.errors import EXIT_DAMAGED
 from journalfs.inspect.deep import checked
-from journalfs.inspect.findings import advice_of
 from journalfs.store.write.opening import open_alone
 
 Facts: TypeAlias = Mapping[str, object]

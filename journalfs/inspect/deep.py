@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from journalfs.account.advice import MESSAGE
 from journalfs.damage import name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import SOURCE_CORE_LARGE
@@ -27,7 +28,7 @@ from journalfs.format.record_types import BindingType, MessageType, RecordKind, 
 from journalfs.format.server_lock import NodeState
 from journalfs.ids import PageNumber, QueueId
 from journalfs.inspect.bodies import name_of_body, wrong_bodies
-from journalfs.inspect.findings import MESSAGE, Finding, Places, file_in
+from journalfs.inspect.findings import Finding, Places, file_in
 from journalfs.inspect.record_bodies import check_message, wrong_in_bindings_record, wrong_in_message_record
 from journalfs.live.bindings import EXTENSION
 from journalfs.live.undecided import adds_message

@@ -460,7 +460,7 @@ class LargeBodies:
 
     def _report(self, message_id: MessageId, offset: int, reason: str) -> None:
         name = name_of(self.core.large.path / format_large_name(message_id), self.core.root)
-        self._damage[message_id] = Damage(name, offset, 0, "large-message", reason)
+        self._damage[message_id] = Damage(name, offset, 0, "large-message", reason, id=message_id)
 
 
 def _measure_ahead(batch: LineBatch) -> None:

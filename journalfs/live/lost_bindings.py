@@ -114,7 +114,8 @@ class LostBindings:
                 f"no binding names queue {queue_id}, to which {self._messages[queue_id]} messages refer; "
                 f"it is shown as {queue.address}::{queue.name}"
             )
-            yield Damage(file, 0, 0, "lost-binding", reason)
+            name, messages = f"{queue.address}::{queue.name}", self._messages[queue_id]
+            yield Damage(file, 0, 0, "lost-binding", reason, name, messages)
 
         if self._hidden:
             reason = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
+from typing import Final
 
 from journalfs.damage import Damage, name_of
 from journalfs.engine.state_types import AnomalyKind, Operation, TransactionInfo
@@ -60,16 +61,31 @@ def undecided_damage(
         if first is None or read is None:
             continue
         why = "records that it counts are lost" if transaction.incomplete else "what ended it is lost"
+        sent, taken = of_transaction(transaction, names, pages)
         reason = (
-            f"transaction {transaction.tx_id}: {why}, so {_counted(transaction, names, pages)}; "
+            f"transaction {transaction.tx_id}: {why}, so {_counted(sent, taken.total())}; "
             f"see .journalfs/transactions/transaction-{transaction.tx_id}"
         )
-        yield Damage(name_of(read.file.path, loader.relative_to), first.body_offset, 0, UNDECIDED, reason)
+        place = name_of(read.file.path, loader.relative_to), first.body_offset, 0, UNDECIDED, reason
+        yield Damage(*place, messages=sent.total(), id=transaction.tx_id)
 
 
-def _counted(transaction: TransactionInfo, names: Mapping[int, str], pages: Iterable[PagedAddress]) -> str:
+def _counted(sent: Counter[str], acknowledged: int) -> str:
+    parts = [f"{count} of {queue}" for queue, count in sorted(sent.items())]
+    told = f"{sent.total()} messages are not shown" + (f" ({', '.join(parts)})" if parts else "")
+    return told + (f", and {acknowledged} acknowledgements do not count" if acknowledged else "")
+
+
+NO_QUEUE: Final = "no known queue"
+"""Stands for the queues of messages that a transaction adds and nothing of it refers to."""
+
+
+def of_transaction(
+    transaction: TransactionInfo, names: Mapping[int, str], pages: Iterable[PagedAddress]
+) -> tuple[Counter[str], Counter[str]]:
+    """Return how many messages a transaction sends, and how many it acknowledges, by queue."""
     sent: Counter[str] = Counter()
-    acknowledged = 0
+    taken: Counter[str] = Counter()
     without_queue = {one.record_id for one in transaction.operations if adds_message(one)}
     for one in transaction.operations:
         match one.user_type:
@@ -77,16 +93,15 @@ def _counted(transaction: TransactionInfo, names: Mapping[int, str], pages: Iter
                 sent[name_of_queue(one.a, names)] += 1
                 without_queue.discard(one.record_id)
             case MessageType.ACKNOWLEDGE_REFERENCE | MessageType.ACKNOWLEDGE_CURSOR:
-                acknowledged += 1
+                if one.user_type == MessageType.ACKNOWLEDGE_REFERENCE or one.kind == RecordKind.ADD:
+                    taken[name_of_queue(one.a, names)] += 1
             case MessageType.PAGE_TRANSACTION if adds_pages(one):
                 sent.update(name_of_queue(queue, names) for queue in _in_pages(one.a, pages))
             case _:
                 pass
     if without_queue:
-        sent["no known queue"] += len(without_queue)
-    parts = [f"{count} of {queue}" for queue, count in sorted(sent.items())]
-    told = f"{sent.total()} messages are not shown" + (f" ({', '.join(parts)})" if parts else "")
-    return told + (f", and {acknowledged} acknowledgements do not count" if acknowledged else "")
+        sent[NO_QUEUE] += len(without_queue)
+    return sent, taken
 
 
 def _in_pages(tx_id: int, pages: Iterable[PagedAddress]) -> Iterator[int]:

@@ -129,6 +129,11 @@ class StoredTransaction:
         return self._transaction.tx_id
 
     @property
+    def info(self) -> TransactionInfo:
+        """The transaction as the journal has it."""
+        return self._transaction
+
+    @property
     def records(self) -> Sequence[Operation]:
         """What takes effect when it is committed, in the order of the journal."""
         return self._transaction.operations

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from journalfs.account.advice import advice_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.scan import Scan, scan_journal
 from journalfs.errors import EXIT_DAMAGED
 from journalfs.inspect.deep import Checked, checked
-from journalfs.inspect.findings import advice_of
 from journalfs.records.files.directory import JournalFile, read_directory
 from journalfs.store import open_store
 from tests.differential.encode import record

@@ -20,6 +20,8 @@ _OF_UNKNOWN: Final = frozenset(
     {AnomalyKind.REF_OF_UNKNOWN, AnomalyKind.ACK_OF_UNKNOWN, AnomalyKind.UPDATE_OF_UNKNOWN}
 )
 
+_OF_TRANSACTIONS: Final = frozenset({AnomalyKind.COMMIT_INCOMPLETE, AnomalyKind.PREPARE_INCOMPLETE})
+
 _TEXTS: Mapping[AnomalyKind, tuple[str, str]] = {
     AnomalyKind.REF_OF_UNKNOWN: (
         "missing-message",
@@ -96,7 +98,14 @@ def anomaly_damage(
             kind, reason = texts
             queue = name_of_queue(anomaly.b, queue_names)
             told = reason.format(a=anomaly.a, b=anomaly.b, queue=queue)
-            yield Damage(name, anomaly.offset, 0, kind, told)
+            if anomaly.kind in _OF_TRANSACTIONS:
+                yield Damage(name, anomaly.offset, 0, kind, told, id=anomaly.a)
+            elif anomaly.kind in _OF_UNKNOWN:
+                lost = 1 if anomaly.kind is AnomalyKind.REF_OF_UNKNOWN else 0
+                of = queue_names.get(anomaly.b, "")
+                yield Damage(name, anomaly.offset, 0, kind, told, of, lost, anomaly.a)
+            else:
+                yield Damage(name, anomaly.offset, 0, kind, told)
 
 
 # What the checksums of a journal say of it: stretches that are not what was written, and records that are

@@ -1,0 +1,260 @@
+"""Takes the account of an open store from all the evidence that the store gathered.
+
+Called by every command that looks at a store, and by whatever makes something of one. It reads what the store
+knows already; of messages it reads only those that are known to be damaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+from journalfs.account.advice import MESSAGE, PREPARED, advice_of
+from journalfs.account.entries import (
+    NONE,
+    UNKNOWN,
+    Account,
+    Count,
+    Entry,
+    Standing,
+    Totals,
+    at_most,
+    exactly,
+)
+from journalfs.damage import MISSING_FILE, Damage, name_of
+from journalfs.live.content import QueueContent, total_messages
+from journalfs.live.undecided import NO_QUEUE, UNDECIDED, of_transaction
+from journalfs.records.files.anomalies import MISSING_RECORDS
+from journalfs.views.transactions import StoredTransaction, prepared_transactions
+
+if TYPE_CHECKING:
+    from journalfs.live.core import Core
+
+_STANDINGS: Final[Mapping[str, Standing]] = {
+    MISSING_FILE: Standing.MISSING,
+    "missing-directory": Standing.MISSING,
+    MISSING_RECORDS: Standing.MISSING,
+    "missing-message": Standing.MISSING,
+    "missing-id": Standing.MISSING,
+    "short-file": Standing.MISSING,
+    "incomplete-transaction": Standing.UNDECIDED,
+    UNDECIDED: Standing.UNDECIDED,
+    "lost-binding": Standing.LIVE,
+}
+"""By kind of damage; every other kind is of bytes that are there."""
+
+_BETWEEN_QUEUES: Final = frozenset({"lost-binding", "page-folder"})
+"""Kinds whose messages are live, or not shown, and none of them is damaged itself."""
+
+LARGE: Final = "large-message"
+
+
+class OfCore(Protocol):
+    """An open store of any kind."""
+
+    core: Core
+
+
+def account_of(store: OfCore, found: Iterable[Entry] = ()) -> Account:
+    """Return the account of an open store. `found`: entries that a deeper look added."""
+    core = store.core
+    entries = [*entries_of(core), *found]
+    queues: dict[str, Totals] = {}
+    for name, content in _contents(core):
+        queues[name] = _counted(content)
+    rest = Totals()
+    for entry in entries:
+        moved = _moved(entry)
+        if entry.queue is None:
+            rest += moved
+        else:
+            queues[entry.queue] = queues.get(entry.queue, Totals()) + moved
+    return Account(core.shown, tuple(entries), queues, sum(queues.values(), rest))
+
+
+def entries_of(core: Core) -> list[Entry]:
+    """Return everything that is not plainly live, place by place, without what is only due later."""
+    found: list[Entry] = []
+    seen: set[tuple[int, str]] = set()
+    transactions = {one.tx_id: one for one in core.undecided()}
+    names = _names(core)
+    for one in core.damage():
+        if one.kind == UNDECIDED and one.id in transactions:
+            sent, _ = of_transaction(transactions[one.id], names, core.pages.values())
+            found += _by_queue(one, Standing.UNDECIDED, sent, f"transaction-{one.id}")
+        elif one.kind == LARGE and one.id >= 0:
+            found += (entry for entry in _of_body(core, one, names) if not _is_known(seen, entry))
+        else:
+            found.append(entry_of(one))
+    found += (entry for entry in _damaged_messages(core) if not _is_known(seen, entry))
+    for prepared in prepared_transactions(core):
+        found += _prepared(core, prepared, names)
+    found += (_page_set_aside(name) for name in core.pages_set_aside())
+    found += (_missing_id(ids) for ids in core.missing_journal_files)
+    return found
+
+
+def entry_of(damage: Damage) -> Entry:
+    """Return a damaged place as an entry."""
+    standing = _STANDINGS.get(damage.kind, Standing.DAMAGED)
+    return Entry(
+        standing,
+        damage.queue or None,
+        damage.kind,
+        damage.file,
+        damage.offset,
+        damage.length_bytes,
+        damage.reason,
+        advice_of(damage.kind),
+        _count_of(damage, standing),
+        transaction=f"transaction-{damage.id}" if damage.kind == "incomplete-transaction" else None,
+        id=damage.id if damage.id >= 0 and damage.kind == "missing-message" else None,
+    )
+
+
+def _count_of(damage: Damage, standing: Standing) -> Count:
+    if damage.kind == "incomplete-transaction":
+        return NONE  # its messages count where the transaction itself is listed
+    if damage.messages < 0:
+        return UNKNOWN
+    is_page = damage.kind == MISSING_FILE and damage.file.endswith(".page")
+    return at_most(damage.messages) if is_page and standing is Standing.MISSING else exactly(damage.messages)
+
+
+def _moved(entry: Entry) -> Totals:
+    """Return what an entry adds to the totals of its queue, and takes from its live messages."""
+    count = entry.messages.messages or 0
+    match entry.standing:
+        case Standing.MISSING:
+            return Totals(missing=entry.messages)
+        case Standing.UNDECIDED:
+            return Totals(undecided=count)
+        case Standing.PREPARED if entry.kind == PREPARED:
+            return Totals(prepared=count)
+        case Standing.DAMAGED if entry.kind in (MESSAGE, LARGE) and entry.transaction is None:
+            return Totals(live=-count, damaged=count)
+        case _:
+            return Totals()
+
+
+# What there is, by queue.
+
+
+def _contents(core: Core) -> Iterator[tuple[str, QueueContent]]:
+    for queue in (*core.bindings.queues.values(), *core.lost.queues.values()):
+        yield f"{queue.address}::{queue.name}", QueueContent(core, queue)
+
+
+def _names(core: Core) -> Mapping[int, str]:
+    """Names of queues in full, by id: lost ones too."""
+    lost = {int(one): f"{queue.address}::{queue.name}" for one, queue in core.lost.queues.items()}
+    return {**core.queue_names(), **lost}
+
+
+def _counted(content: QueueContent) -> Totals:
+    """Count what a queue has. Messages that a prepared transaction acknowledged are in its hands."""
+    scheduled = total_messages(content.scheduled())
+    held = total_messages(content.delivering())
+    return Totals(live=content.count() - scheduled, scheduled=scheduled, prepared=held)
+
+
+# Entries of messages.
+
+
+def _is_known(seen: set[tuple[int, str]], entry: Entry) -> bool:
+    """Whether the message of an entry is listed for its queue already; note that it is now."""
+    if entry.id is None:
+        return False
+    key = entry.id, entry.queue or ""
+    known = key in seen
+    seen.add(key)
+    return known
+
+
+def _of_body(core: Core, damage: Damage, names: Mapping[int, str]) -> Iterator[Entry]:
+    """Yield an entry for each queue that has the message of a damaged body."""
+    queues: Sequence[str | None] = sorted(_queues_of(core, damage.id, names)) or [None]
+    for queue in queues:
+        yield Entry(
+            Standing.DAMAGED, queue, damage.kind, damage.file, damage.offset, damage.length_bytes,
+            damage.reason, advice_of(damage.kind), exactly(1 if queue else 0), id=damage.id,
+        )  # fmt: skip
+
+
+def _queues_of(core: Core, message_id: int, names: Mapping[int, str]) -> set[str]:
+    """Return the queues that have a message, in the journal or in pages."""
+    state = core.loader.state
+    slots = {info.slot: info.queue_id for info in state.queues()}
+    found = {slots[state.ref(ref).queue_slot] for ref in state.message_refs(message_id)}
+    for paged in core.pages.values():
+        for number in paged.numbers():
+            summary = paged.summary(number)
+            if summary.first_id <= message_id <= summary.last_id:
+                ids = paged.scan(number).message_ids()
+                for queue in paged.queues_in(number):
+                    if any(ids[index] == message_id for index in paged.live(number, queue)):
+                        found.add(int(queue))
+    return {names[queue] for queue in found if queue in names}
+
+
+def _damaged_messages(core: Core) -> Iterator[Entry]:
+    return iter(())
+
+
+# Transactions.
+
+
+def _prepared(core: Core, prepared: StoredTransaction, names: Mapping[int, str]) -> Iterator[Entry]:
+    """Yield an entry for each queue that a prepared transaction sends to, or acknowledged messages of."""
+    sent, taken = of_transaction(prepared.info, names, core.pages.values())
+    first = next(iter(prepared.records), None)
+    read = core.loader.files.get_read(first.file_slot) if first is not None else None
+    file = name_of(read.file.path, core.root) if read is not None else ""
+    offset = first.body_offset if first is not None else 0
+    for queue, count in sorted(sent.items()):
+        reason = f"transaction {prepared.name} is prepared, and sends {count} messages to {queue}"
+        place = Damage(file, offset, 0, PREPARED, reason)
+        yield from _by_queue(place, Standing.PREPARED, {queue: count}, prepared.name)
+    for queue, count in sorted(taken.items()):
+        reason = f"transaction {prepared.name} is prepared, and has acknowledged {count} messages of {queue}"
+        place = Damage(file, offset, 0, "prepared-acknowledgement", reason)
+        yield from _by_queue(place, Standing.PREPARED, {queue: count}, prepared.name)
+
+
+def _by_queue(
+    damage: Damage, standing: Standing, counts: Mapping[str, int], transaction: str
+) -> Iterator[Entry]:
+    """Yield an entry for each queue; one without a queue where there are none."""
+    rows: Sequence[tuple[str | None, int]] = sorted(counts.items()) or [(None, 0)]
+    for queue, count in rows:
+        yield Entry(
+            standing, None if queue == NO_QUEUE else queue, damage.kind, damage.file, damage.offset,
+            damage.length_bytes, damage.reason, advice_of(damage.kind), exactly(count),
+            transaction=transaction,
+        )  # fmt: skip
+
+
+# What is no damage by itself.
+
+
+def orphan_entry(name: str) -> Entry:
+    """Return the entry of a large body that no message has."""
+    reason = "no message has this body; --set-aside moves it out of the way"
+    return Entry(Standing.LIVE, None, "orphan", name, 0, 0, reason, advice_of("orphan"), NONE)
+
+
+def _page_set_aside(name: str) -> Entry:
+    kind = "page-set-aside"
+    reason = "something was wrong with this page when nothing was left to consume in it: it was renamed"
+    return Entry(Standing.LIVE, None, kind, name, 0, 0, reason, advice_of(kind), NONE)
+
+
+def _missing_id(ids: str) -> Entry:
+    kind = "missing-id"
+    reason = (
+        f"no file has id {ids}, and neither use under a later id nor the pool of free files explains it: one "
+        "that was taken away took with it what was in it"
+    )
+    return Entry(
+        Standing.MISSING, None, kind, "journal", 0, 0, reason, advice_of(kind), UNKNOWN, certain=False
+    )
