@@ -81,15 +81,19 @@ def _choose_config(ctx: click.Context, _param: click.Parameter, value: Path | No
 
 def store_argument(command: C) -> C:
     """The STORE argument, wherever a command takes one, and `--config`, which says what belongs to it."""
-    with_config = click.option(
+    return click.argument("store", type=GivenPath(), callback=_adopted)(config_option(command))
+
+
+def config_option(command: C) -> C:
+    """Add `--config` to a command."""
+    return click.option(
         "--config",
         metavar="FILE",
         type=GivenPath(),
         expose_value=False,
         callback=_choose_config,
         help="The broker's configuration (broker.xml), where STORE does not lead to it.",
-    )
-    return click.argument("store", type=GivenPath(), callback=_adopted)(with_config(command))
+    )(command)
 
 
 def _adopted(_ctx: click.Context, _param: click.Parameter, store: Path) -> Path:

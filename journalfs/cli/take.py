@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 import click
 import trio
 
-from journalfs.cli.common import EXIT_READER_LEFT, GivenPath, act_as_owner, name_in_warnings, named_queue
+from journalfs.cli.common import (
+    EXIT_READER_LEFT,
+    GivenPath,
+    act_as_owner,
+    config_option,
+    name_in_warnings,
+    named_queue,
+)
 from journalfs.cli.mounts import mount_of
 from journalfs.errors import EXIT_OK, WrongCall, failing
 from journalfs.store.write.opening import change
@@ -37,6 +44,7 @@ Handle = Callable[[bytes], int]
 @click.option("--max", "count", type=click.IntRange(min=1), help="End after so many messages.")
 @click.option("--no-wait", is_flag=True, help="End when there is none, instead of waiting.")
 @click.option("--exec", "command", metavar="CMD", help="Give each to this shell command, on its input.")
+@config_option
 def take(*, path: Path, queue: str | None, count: int | None, no_wait: bool, command: str | None) -> None:
     """Take messages of a queue in a mount, or of ADDRESS::QUEUE in a STORE that nobody has open.
 

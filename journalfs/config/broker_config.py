@@ -65,5 +65,8 @@ class BrokerConfig:
         return value if isinstance(value, str) else None
 
     def resolve(self, directory: str) -> Path:
-        """`directory` as the broker resolves it: absolute, or below the instance."""
-        return Path(os.path.normpath(self.instance / directory))
+        """Return a directory as the broker resolves it: absolute, or below the instance. One of the instance
+        that this one is a copy of is this one's.
+        """
+        path = Path(os.path.normpath(self.instance / directory))
+        return path if self.start is None else self.start.carried(path)

@@ -55,7 +55,8 @@ def read_broker_xml(
     """
     given = start.properties if start is not None else standard_properties(instance, path.parent)
     environment = os.environ if environment is None else environment
-    loader = Loader({**environment, **given}, bases=(instance, instance / "bin"))
+    carried = Path if start is None else start.carried
+    loader = Loader({**environment, **given}, bases=(instance, instance / "bin"), carried=carried)
     root = loader.load(path)
     core = root if root.name == "core" else root.find("core")
     if core is None:

@@ -97,6 +97,22 @@ class DatabaseSettings:
     """The broker.xml that says so."""
     own: Path | None = None
     """The journalfs.toml that overrules it."""
+    outside: str | None = None
+    """Why it is not written to; None: it is what was named."""
+
+    def refuse_outside(self) -> None:
+        """Raise `WrongCall` where writing would change another store than the one that was named."""
+        if self.outside is not None:
+            raise WrongCall(self.outside)
+
+    def carried(self, carried: Callable[[Path], Path]) -> DatabaseSettings:
+        """Return the settings with the files of the database as they are in an instance that was copied."""
+        url, jdbc_url = self.url, self.jdbc_url
+        for file in self.files:
+            new = str(carried(file))
+            url = url.replace(str(file), new)
+            jdbc_url = None if jdbc_url is None else jdbc_url.replace(str(file), new)
+        return replace(self, url=url, jdbc_url=jdbc_url)
 
     @property
     def dialect(self) -> str:

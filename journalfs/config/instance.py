@@ -3,10 +3,15 @@
 The script and `etc/artemis.profile` say where `etc` is, where data lies, and which properties there are;
 `bootstrap.xml` in `etc` names the configuration, which is `broker.xml` unless it says otherwise; beside it
 `broker.properties` overrules it.
+
+An instance's own files name the directory in which it was made. In a copied or moved one all of these paths
+are carried over to the directory that was given: a path that is left would lead to the original.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +30,9 @@ _PROFILE: Final = "artemis.profile"
 _SETS: Final = frozenset(("ARTEMIS_INSTANCE", "ARTEMIS_INSTANCE_ETC", "ARTEMIS_DATA_DIR", "JAVA_ARGS"))
 
 
+_OF_BROKERS: Final = (_PROFILE, BOOTSTRAP, CONFIGURATION)
+
+
 @dataclass(frozen=True, slots=True)
 class Instance:
     folder: Path
@@ -33,53 +41,133 @@ class Instance:
     properties: Mapping[str, str]
     """Those that the start gives to the broker, `-Dname=value`."""
     warnings: tuple[str, ...] = ()
+    made_at: Path | None = None
+    """Where its files say that it is, if that is another directory; None: here, or they do not say."""
+
+    def carried(self, path: Path) -> Path:
+        """Return a path that the instance's files name, as it is in this instance."""
+        return _carried(path, self.made_at, self.folder)
 
 
-def find_instance(folder: Path, environment: Mapping[str, str]) -> Instance | None:
-    """The instance in a folder, or that of an `etc` or a configuration on its own; None: there is none.
-    Raises `ConfigError` and `SystemFailure`.
+def find_instance(
+    folder: Path, environment: Mapping[str, str], *, said: Path | None = None
+) -> Instance | None:
+    """Return the instance in a folder, or that of an `etc` or a configuration on its own; None: there is
+    none. `said`: its configuration, said by hand: then nothing depends on what its other files name. Raises
+    `ConfigError` and `SystemFailure`.
     """
-    script, profile = folder / "bin" / "artemis", folder / "etc" / _PROFILE
-    if not script.is_file() and not profile.is_file():
-        if any((folder / "etc" / name).is_file() for name in (BOOTSTRAP, CONFIGURATION)):
-            return of_etc(folder, folder / "etc", {}, Script({}))
+    script, own = folder / "bin" / "artemis", folder / "etc"
+    if not script.is_file() and not (own / _PROFILE).is_file():
+        if any((own / name).is_file() for name in (BOOTSTRAP, CONFIGURATION)):
+            return _of_etc(folder, own, Script({}), said)
         if any((folder / name).is_file() for name in (BOOTSTRAP, CONFIGURATION)):
-            return of_etc(folder.parent if folder.name == "etc" else folder, folder, {}, Script({}))
+            return _of_lone_etc(folder, environment, said)
         return None
-    started = Script(variables_for(folder, folder / "etc", environment), elsewhere=folder / "etc")
+    # What the instance has itself goes before what its script names: in a copy that is the original's.
+    is_own = any((own / name).is_file() for name in _OF_BROKERS)
+    kept = {"ARTEMIS_INSTANCE", "ARTEMIS_INSTANCE_ETC"} if is_own else {"ARTEMIS_INSTANCE"}
+    started = Script(variables_for(folder, own, environment), elsewhere=own, kept=frozenset(kept))
     try:
-        started.run(script if script.is_file() else profile)
+        started.run(script if script.is_file() else own / _PROFILE)
     except SystemFailure as error:
         started.unreadable.append(str(error))
-    return of_etc(folder, _etc_of(folder, started), _properties_of(started), started)
+    return _of_etc(folder, own if is_own else _etc_of(folder, started), started, said)
 
 
-def of_etc(folder: Path, etc: Path, properties: Mapping[str, str], started: Script) -> Instance:
+def _of_lone_etc(etc: Path, environment: Mapping[str, str], said: Path | None) -> Instance:
+    """Return the instance of an `etc` that was given itself."""
+    if etc.name == "etc":
+        found = find_instance(etc.parent, environment, said=said)
+        if found is not None and _same(found.etc, etc):
+            return found
+        return _of_etc(etc.parent, etc, Script({}), said)
+    return _of_etc(etc, etc, Script({}), said)
+
+
+def _of_etc(folder: Path, etc: Path, started: Script, said: Path | None) -> Instance:
+    """Return the instance that a start script, as far as it was read, begins. Raises `ConfigError`."""
     warnings = [*started.unreadable]
     for name in sorted(started.unknown & _SETS):
         warnings.append(f"{started.files[-1]}: what {name} is takes running it, so it is not known here")
-    said = started.variables.get("ARTEMIS_INSTANCE", str(folder))
-    base = folder
-    if not _same(Path(said), folder):
-        # A copy of an instance still names the place it was copied from, whose store is not the one meant.
-        if Path(said).is_dir() and not (folder / "data").is_dir():
-            base = Path(said)
-        else:
-            warnings.append(f"{started.files[-1]}: ARTEMIS_INSTANCE is {said}; {folder} is used in its place")
-    found = {**standard_properties(base, etc), **properties, "artemis.instance": str(base)}
+    made_at = _made_at(folder, etc, started)
+    if made_at is not None:
+        warnings.append(
+            f"{started.files[-1]}: the instance was made as {made_at}; what its files name there is looked "
+            f"for in {folder}"
+        )
+    properties = {
+        name: _carried_text(value, made_at, folder) for name, value in _properties_of(started).items()
+    }
+    found = {**standard_properties(folder, etc), **properties, "artemis.instance": str(folder)}
     data = started.variables.get("ARTEMIS_DATA_DIR")
     if data:
-        found["data.dir"] = str(_beside(base, Path(said), Path(data)))
-    configuration = etc / CONFIGURATION
-    bootstrap = etc / BOOTSTRAP
+        found["data.dir"] = str(folder / _carried(Path(data), made_at, folder))
+    configuration = said
+    if configuration is None:
+        is_known = made_at is None and "ARTEMIS_INSTANCE" in started.said
+        configuration, told = _configuration(folder, etc, found, made_at, is_known)
+        warnings += told
+    return Instance(folder, etc, configuration, found, tuple(warnings), made_at)
+
+
+def _configuration(
+    folder: Path, etc: Path, properties: Mapping[str, str], made_at: Path | None, is_known: bool
+) -> tuple[Path, list[str]]:
+    """Return the file that `bootstrap.xml` names, or its namesake in `etc`, and what is to be said of that.
+    `is_known`: the instance is where its files say. Raises `ConfigError` where there is neither.
+    """
+    bootstrap, configuration, told = etc / BOOTSTRAP, etc / CONFIGURATION, []
     if bootstrap.is_file():
         try:
-            configuration = _named_by(bootstrap, found, base) or configuration
+            named = _named_by(bootstrap, properties)
         except (ConfigError, SystemFailure) as error:
-            warnings.append(f"{error}; {configuration} is read")
+            named, told = None, [f"{error}; {configuration} is read"]
+        if named is not None:
+            own = etc / re.split(r"[/\\]", named)[-1]
+            path = _carried(Path(named), made_at, folder)
+            found = next((one for base in (etc, folder) if (one := base / path).is_file()), None)
+            # A file elsewhere may be the original's, whose settings a copy must not run under.
+            is_here = found is not None and (_is_below(found, folder) or found.parent == etc)
+            if not is_here and not (is_known and found is not None) and own.is_file():
+                found = own
+            if not is_here:
+                told.append(f"{bootstrap}: names {named}, outside of this instance; {found or path} is read")
+            configuration = found or path
     if not configuration.is_file():
-        raise ConfigError(configuration, "is the broker's configuration by what starts it, and is no file")
-    return Instance(base, etc, configuration, found, tuple(warnings))
+        reason = "is the broker's configuration by what starts it, and is no file; name another with --config"
+        raise ConfigError(configuration, f"{reason}, or give the data directory itself")
+    return configuration, told
+
+
+def _made_at(folder: Path, etc: Path, started: Script) -> Path | None:
+    """Return where the instance was made, if that is another directory than this one."""
+    said = [started.said.get("ARTEMIS_INSTANCE", "")]
+    script_etc = Path(started.said.get("ARTEMIS_INSTANCE_ETC", ""))
+    if (
+        etc == folder / "etc" and script_etc.name == "etc"
+    ):  # says it where the profile does not, or was edited
+        said.append(str(script_etc.parent))
+    places = [Path(one) for one in said if one.startswith("/") and os.path.normpath(one) != "/"]
+    return next((Path(os.path.normpath(one)) for one in places if not _same(one, folder)), None)
+
+
+def _carried(path: Path, made_at: Path | None, folder: Path) -> Path:
+    """Return a path below the directory in which an instance was made, as one below `folder`."""
+    if made_at is None or not path.is_absolute():
+        return path
+    path = Path(os.path.normpath(path))
+    # A copy may lie below its original, as backups do.
+    if not path.is_relative_to(made_at) or path.is_relative_to(folder):
+        return path
+    return folder / path.relative_to(made_at)
+
+
+def _carried_text(text: str, made_at: Path | None, folder: Path) -> str:
+    """Return a property, carried over where it is a path or the URI of a file."""
+    scheme = next((one for one in ("file://", "file:") if text.startswith(f"{one}/")), "")
+    path = text.removeprefix(scheme)
+    carried = str(_carried(Path(path), made_at, folder)) if path.startswith("/") else path
+    return text if carried == os.path.normpath(path) else scheme + carried + "/" * path.endswith("/")
 
 
 def _etc_of(folder: Path, started: Script) -> Path:
@@ -110,25 +198,19 @@ def standard_properties(folder: Path, etc: Path) -> dict[str, str]:
     }
 
 
-def _beside(folder: Path, said: Path, data: Path) -> Path:
-    """A data directory of a copy lies in the copy."""
-    if data.is_relative_to(said):
-        return folder / data.relative_to(said)
-    return folder / data
-
-
-def _named_by(bootstrap: Path, properties: Mapping[str, str], folder: Path) -> Path | None:
-    """The file that is named by an address, as Java takes it, or by a path."""
+def _named_by(bootstrap: Path, properties: Mapping[str, str]) -> str | None:
+    """Return the file that is named by an address, as Java takes it, or by a path."""
     from journalfs.config.xmltree import Loader  # noqa: PLC0415 - most stores have no configuration
 
     server = Loader(properties).load(bootstrap).find("server")
     named = server.attributes.get("configuration", "") if server is not None else ""
-    path = Path("/" * named.startswith(("/", "file:/")), unquote(named.removeprefix("file:")).lstrip("/"))
-    return (
-        next((one for base in (bootstrap.parent, folder) if (one := base / path).is_file()), path)
-        if named
-        else None
-    )
+    is_absolute = named.startswith(("/", "file:/"))
+    return "/" * is_absolute + unquote(named.removeprefix("file:")).lstrip("/") if named else None
+
+
+def _is_below(path: Path, folder: Path) -> bool:
+    """True when a path lies in a folder, links followed."""
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -90,6 +90,10 @@ class StoreLayout:
     """The store whose history this is: the journal is that, and all names are of the store, which is only
     read.
     """
+    outside: str | None = None
+    """Why it is not written to: it lies outside of what was named; None: it lies within, or its configuration
+    was said by hand.
+    """
 
     def below(self, root: Path) -> StoreLayout:
         """The same store with all of its directories below another root, and without a history."""
@@ -109,6 +113,11 @@ class StoreLayout:
         """All directories that there are, or may be."""
         found = (getattr(self, field) for field in DIRECTORY_FIELDS.values())
         return tuple(dict.fromkeys((self.root, *(place for place in found if place is not None))))
+
+    def refuse_outside(self) -> None:
+        """Raise `WrongCall` where writing would change another store than the one that was named."""
+        if self.outside is not None:
+            raise WrongCall(self.outside)
 
     def enter(self) -> None:
         """Reach it as its owner from now on, if this process is root's, which acts as others with others.
@@ -170,12 +179,22 @@ def refuse_database(path: Path | str, environment: Mapping[str, str] | None = No
     raise DatabaseStore(database)
 
 
-def _refuse_of_database(layout: StoreLayout) -> None:
+def _refuse_of_database(layout: StoreLayout, *, said_by_hand: bool) -> None:
     """Raise `DatabaseStore` where the configuration keeps the store in one."""
     database = None if layout.config is None else layout.config.database
-    if database is not None and layout.not_kept_by is None:
-        own = layout.root / TOML_NAME
-        raise DatabaseStore(replace(database, own=own if own.is_file() else None))
+    if database is None or layout.config is None or layout.not_kept_by is not None:
+        return
+    own = layout.root / TOML_NAME
+    database = replace(database, own=own if own.is_file() else None)
+    start = layout.config.start
+    if start is not None and start.made_at is not None and not said_by_hand:
+        # Of a copied instance: a database in files was copied too, and a server's is the original's.
+        database = database.carried(start.carried)
+        if not database.files:
+            told = f"{layout.config.file}: the instance was made as {start.made_at}, whose store this may be"
+            ways = f"give the URL itself, or --config {layout.config.file}"
+            database = replace(database, outside=f"{database.shown}: it is not written to: {told}; {ways}")
+    raise DatabaseStore(database)
 
 
 def _refused_at(error: OSError, given: Path) -> Path:
@@ -200,8 +219,9 @@ def _checked(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
         if os.path.ismount(given) and "status.json" in _names(given / ".journalfs"):
             raise NotAStore(given, "a store is mounted here", give="the path of that store, after umount")
         raise NotAStore(given, "no message store here", looked_for=_LOOKED_FOR)
-    layout = _entered(_with_own_settings(_with_odd_files_named(layout, given)))
-    _refuse_of_database(layout)
+    layout = _with_own_settings(_with_odd_files_named(layout, given))
+    layout = _bounded(given, _entered(layout), layout, environment)
+    _refuse_of_database(layout, said_by_hand=_chosen(environment) is not None)
     is_there = _has_journal(layout.journal_dir) or _has_bindings(layout.bindings_dir)
     try:
         refuse_other_layouts(layout.root)
@@ -235,8 +255,10 @@ def _planned(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
         layout = _by_configuration(_read(found, environment))
     else:
         layout = _usual(given, journal=given / "journal", bindings=given / "bindings")
-    layout = _entered(_with_own_settings(layout))
-    _refuse_of_database(layout)
+    layout = _with_own_settings(layout)
+    layout = _bounded(given, _entered(layout), layout, environment)
+    _refuse_of_database(layout, said_by_hand=_chosen(environment) is not None)
+    layout.refuse_outside()
     if _has_journal(layout.journal_dir) or _has_bindings(layout.bindings_dir):
         raise WrongCall(f"{layout.root}: there is a store already")
     refuse_other_layouts(layout.root)
@@ -330,9 +352,10 @@ def _configuration_of(given: Path, environment: Mapping[str, str] | None) -> Ins
         if chosen is None and file.suffix != ".xml":
             return None
         folder = file.parent.parent if file.parent.name == "etc" else file.parent
-        found = find_instance(folder, os.environ if environment is None else environment)
-        properties = found.properties if found is not None else standard_properties(folder, file.parent)
-        return Instance(found.folder if found else folder, file.parent, file, properties)
+        found = find_instance(folder, os.environ if environment is None else environment, said=file)
+        if found is None:
+            return Instance(folder, file.parent, file, standard_properties(folder, file.parent))
+        return replace(found, etc=file.parent, configuration=file)
     return find_instance(given, os.environ if environment is None else environment)
 
 
@@ -485,6 +508,55 @@ def _entered(layout: StoreLayout) -> StoreLayout:
     found = {name: getattr(layout, name) for name in fields}
     places: dict[str, Any] = {name: door.resolved(one) for name, one in found.items() if one is not None}
     return replace(layout, **places)
+
+
+def _bounded(
+    given: Path, layout: StoreLayout, said: StoreLayout, environment: Mapping[str, str] | None
+) -> StoreLayout:
+    """Return the layout with `outside`, and a warning, where parts of it lie outside of what was named, which
+    decides. `said`: as it was before links were followed.
+    """
+    if _chosen(environment) is not None or layout.history_of is not None:
+        return layout
+    named = _folder(given)
+    if named.name in ("journal", "bindings", "etc") and (
+        named.name == "etc" or _is_data_directory(named.parent)
+    ):
+        named = named.parent
+    # What a data directory has itself, links and journalfs.toml, is as somebody who names it wants it.
+    of_data = _is_data_directory(named)
+    outside = [one for one in (_own_places(said) if of_data else layout.places) if not _lies_in(one, named)]
+    if not outside:
+        return layout
+    file = layout.broker_xml
+    remedies = [] if of_data or not _is_data_directory(layout.root) else [layout.root]
+    remedies = [one for one in remedies if all(_lies_in(place, one) for place in _own_places(layout))]
+    ways = [f"give the data directory {one} itself" for one in remedies]
+    if file is not None:
+        ways.append(f"say the configuration by hand, --config {file} or {CONFIG_VARIABLE}={file}")
+    outermost = [one for one in dict.fromkeys(outside) if not set(one.parents) & set(outside)]
+    where = ", ".join(map(str, outermost))
+    by = " (by a link)" if all(_lies_in(one, named) for one in said.places) else f" ({file} says so)"
+    told = f"{named}: what it leads to is {where}, outside of {named}{by}"
+    refusal = f"{told}: it is not written to, since this may be another store than was meant"
+    return replace(
+        _with_warning(layout, told), outside="; ".join([refusal, " or ".join(ways)] if ways else [refusal])
+    )
+
+
+def _own_places(layout: StoreLayout) -> tuple[Path, ...]:
+    """Directories of a store that no journalfs.toml of it names."""
+    core = layout.config.core if layout.config is not None else {}
+    own = {
+        getattr(layout, field)
+        for name, field in DIRECTORY_FIELDS.items()
+        if name in core and core[name].origin == TOML_NAME
+    }
+    return tuple(one for one in layout.places if one not in own)
+
+
+def _lies_in(place: Path, folder: Path) -> bool:
+    return place.is_relative_to(folder)
 
 
 def _adopted(layout: StoreLayout) -> StoreLayout:

@@ -65,7 +65,11 @@ class Script:
     last: list[str] = field(default_factory=list)
     """The words of the `exec` that ends it; empty: there is none."""
     elsewhere: Path | None = None
-    """Where files are looked for that are not where the script says."""
+    """Where files are looked for first that the script reads: what it names may be another instance's."""
+    kept: frozenset[str] = frozenset()
+    """Names whose value no script changes,"""
+    said: dict[str, str] = field(default_factory=dict)
+    """and what scripts said instead."""
 
     def run(self, path: Path) -> None:
         """Raises `SystemFailure` when it cannot be read."""
@@ -147,17 +151,24 @@ class Script:
 
     def _assign(self, name: str, value: str) -> None:
         try:
-            self.variables[name] = self.expand(value)
-            self.unknown.discard(name)
+            found = self.expand(value)
         except _UnknownError:
-            self.unknown.add(name)
-            self.variables.pop(name, None)
+            if name not in self.kept:
+                self.unknown.add(name)
+                self.variables.pop(name, None)
+            return
+        if name in self.kept:
+            self.said[name] = found
+            return
+        self.variables[name] = found
+        self.unknown.discard(name)
 
     def _source(self, word: str, path: Path) -> None:
         try:
             target = path.parent / self.expand(word)
-            if not target.is_file() and self.elsewhere is not None:
-                target = self.elsewhere / target.name
+            own = target if self.elsewhere is None else self.elsewhere / target.name
+            if own.is_file() or not target.is_file():
+                target = own
             self.run(target)
         except _UnknownError:
             self.unreadable.append(f"{path}: which file `. {word}` reads is not known without running it")

@@ -8,7 +8,7 @@ could make a small file fill the memory or fetch others. Only regular files on t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -65,6 +65,8 @@ class Loader:
     warnings: list[str] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
     """What was opened."""
+    carried: Callable[[Path], Path] = Path
+    """Where a file that is named is, of an instance that was copied or moved."""
     _documents: dict[Path, _Document] = field(default_factory=dict)
     """What is included, made ready."""
     _unknown: set[str] = field(default_factory=set)
@@ -124,6 +126,7 @@ class Loader:
             document.elements *= 2
             return
         target = _local(href)
+        target = None if target is None else self.carried(target)
         found = [one for base in bases if target is not None and (one := base / target).is_file()]
         if found and found[0].stat().st_size <= limits.BROKER_XML_BYTES_MAX:
             element.set("href", found[0].as_uri())

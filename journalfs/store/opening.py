@@ -79,7 +79,9 @@ class Opening:
         self.postpones = False
         self.is_kept_up = False
         """It was derived from what others may be changing."""
-        self.index = index if isinstance(index, Path) else index_place(layout.root) if index else None
+        # Nor is an index written beside a store that nobody named.
+        beside = index_place(layout.root) if index and layout.outside is None else None
+        self.index = index if isinstance(index, Path) else beside
         for warning in layout.warnings if events is None else ():
             self.events.add("configuration", warning)
         kept = self._kept_index() if generation is None else None

@@ -145,7 +145,7 @@ def test_a_copy_of_an_instance_is_its_own(lay: Lay, tmp_path: Path) -> None:
     lay()
     layout = locate_store(copy, environment={})
     assert layout.journal_dir == copy / "data" / "journal"
-    assert any("ARTEMIS_INSTANCE is" in warning for warning in layout.warnings)
+    assert any("was made as" in warning for warning in layout.warnings)
 
 
 @pytest.mark.rule("S-167")

@@ -42,6 +42,7 @@ class OwnedTables:
         """Take the lease and derive what is there; missing tables are made. Raises `StoreBusy`,
         `SystemFailure` and `DependencyMissing`.
         """
+        settings.refuse_outside()
         self.shown = settings.shown
         self.failing = Failing()
         self.directories: tuple[Path, ...] = ()

@@ -65,6 +65,7 @@ def _acquiring(path: Path | str, sync: SyncMode, clock: Clock, index: bool | Pat
             f"{layout.root}: this is the history of {layout.history_of}, which is only read (mount "
             "--read-only); to publish from it, copy its messages into a mount of a store"
         )
+    layout.refuse_outside()
     settings = journal_settings(layout.config)
     if sync is SyncMode.NONE:
         settings = _unsynced(settings)
