@@ -13,7 +13,8 @@ from journalfs import door
 from journalfs.showing import shown
 
 MISSING_FILE: Final = "missing-file"
-"""Kind of damage."""
+HOLE: Final = "hole"
+"""Kinds of damage: a file that is gone, and zeros where a restored backup had lost a piece."""
 
 
 @lru_cache(maxsize=4096)

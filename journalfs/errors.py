@@ -159,7 +159,10 @@ class Damaged(JournalfsError, identifier="damaged", exit_code=EXIT_DAMAGED, errn
 class DamagedBackup(Damaged, identifier="damaged-backup"):
     """Bytes of a backup that are not what was written."""
 
-    advice = "nothing was restored of it; journalfs backup verify --all says which backups are whole"
+    advice = (
+        "nothing was restored of it; journalfs scrub mends it from the store if that still has these bytes, "
+        "restore --damaged leaves a hole there, and backup verify --all says which backups are whole"
+    )
 
 
 class PartMissing(JournalfsError, identifier="part-missing", exit_code=EXIT_DAMAGED, errno=errnos.EIO):

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from journalfs.damage import MISSING_FILE
+from journalfs.damage import HOLE, MISSING_FILE
 
 PREPARED: Final = "prepared-transaction"
 """Kind of what a prepared transaction sent or acknowledged."""
 
 NOTES: Final = frozenset({"orphan", "page-set-aside"})
 """Kinds of what is listed and is no loss: a crash leaves them."""
+
+MENDED: Final = "mended"
+"""Kind of what was wrong and is right again: no damage."""
 
 MESSAGE: Final = "message"
 """Kind of a message that cannot be read."""
@@ -51,6 +54,9 @@ _DO: Final[Mapping[str, str]] = {
     "orphan": "journalfs check --set-aside moves it out of the way",
     "page-set-aside": "look at it; then it may be removed",
     "missing-id": "put the file back if there is a copy",
+    MENDED: "nothing: it is whole again",
+    HOLE: "restore from another backup, or mend this one with journalfs scrub and restore again; "
+    "journalfs compact --discard-damage takes this note away",
     "rotten": "restore it from a backup: it changed, and nobody writes to it any more",
 }
 """By kind; of every other one, what helps against damage in general."""

@@ -33,10 +33,11 @@ from journalfs.backup.places import BackupPlace, is_url, place_at
 from journalfs.clock import Clock, SystemClock
 from journalfs.config.database import database_named, kept_text
 from journalfs.config.layout import plan_store
-from journalfs.damage import name_of
+from journalfs.damage import HOLE, Damage, name_of
 from journalfs.errors import Damaged, DamagedBackup, NoSuchName, SystemFailure, WrongCall
 from journalfs.live.missing import missing_ranges
 from journalfs.records.files.file_gaps import DeletedFiles
+from journalfs.records.files.kept_damage import note_hole
 
 ATTEMPTS_MAX: Final = 5
 """A broker may take a journal file into use again while it is copied."""
@@ -221,11 +222,13 @@ class Backups:
 
     # ---- restoring ----
 
-    def restore(self, destination: Path, name: str | None = None) -> Manifest:
-        """Make the store `destination` of a backup; None: of the newest. Each piece is checked. Raises
-        `NoSuchName`, `Damaged`, and `WrongCall` where something is there already.
+    def restore(self, destination: Path, name: str | None = None, *, damaged: bool = False) -> Restored:
+        """Make the store `destination` of a backup; None: of the newest. Each piece is checked: one that is
+        not what was written is a hole in the new store if `damaged`. Raises `NoSuchName`, `Damaged`, and
+        `WrongCall` where something is there already.
         """
         manifest = self.manifest(name)
+        holes: list[Problem] | None = [] if damaged else None
         destination = Path(os.path.abspath(destination))
         layout = plan_store(destination)
         staging = destination.parent / f".{destination.name}.unfinished"
@@ -237,7 +240,9 @@ class Backups:
                 door.make_folders(staging / folder)
             _require_room(manifest, staging)
             for file in manifest.files:
-                self._restore(file, staging)
+                self._restore(manifest.name, file, staging, holes)
+            for hole in holes or ():
+                note_hole(staging, _damage(hole))
             if manifest.how == SNAPSHOT:
                 # What a snapshot does not need is not in it, and was not lost.
                 staged = replace(layout, root=staging, journal_dir=staging / "journal")
@@ -250,17 +255,23 @@ class Backups:
                 with suppress(OSError):
                     door.remove_tree(staging)
             raise SystemFailure.from_os(error, error.filename or staging, doing="restore") from error
-        return manifest
+        return Restored(manifest, holes or [])
 
-    def _restore(self, file: BackedUpFile, staging: Path) -> None:
+    def _restore(self, backup: str, file: BackedUpFile, staging: Path, holes: list[Problem] | None) -> None:
         path = staging / file.path
         door.make_folders(path.parent)
         descriptor = door.create(path)
         try:
             for index, piece_hash in enumerate(file.pieces):
                 length, at = file.length_of(index), index * PIECE_BYTES
-                if piece_hash is not None:
-                    content = piece_of(self.place, piece_hash, length, f"{file.path} at byte {at}")
+                try:
+                    content = None if piece_hash is None else self._piece(file, piece_hash, at, length, holes)
+                except DamagedBackup as hole:
+                    if holes is None:
+                        raise
+                    holes.append(Problem(backup, file.path, at, f"{hole.file}: {hole.reason}", length))
+                    content = None
+                if content is not None:
                     os.lseek(descriptor, at, os.SEEK_SET)
                     door.write_all(descriptor, content)
                 self.advance(length)
@@ -270,6 +281,21 @@ class Backups:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    def _piece(
+        self, file: BackedUpFile, piece_hash: str, at: int, length: int, holes: list[Problem] | None
+    ) -> bytes:
+        """Return a piece. Raises `DamagedBackup`, also for a bad sector where holes are wanted; what else the
+        system refuses is a `SystemFailure`, since other pieces would be refused as well.
+        """
+        of = f"{file.path} at byte {at}"
+        try:
+            return piece_of(self.place, piece_hash, length, of)
+        except SystemFailure as failure:
+            if holes is None or failure.system_errno != errno.EIO:
+                raise
+            where = f"{self.place.shown}/{object_name(piece_hash)}"
+            raise DamagedBackup(where, 0, f"a piece of {of} cannot be read: {failure}") from failure
 
     def _move(self, staging: Path, destination: Path, places: dict[str, Path]) -> None:
         for folder in _FOLDERS:
@@ -299,6 +325,19 @@ def _require_room(manifest: Manifest, place: Path) -> None:
     disk = door.disk_of(place)
     if wanted > disk.f_bavail * disk.f_frsize:
         raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}: it takes {wanted} bytes", str(place))
+
+
+def _damage(hole: Problem) -> Damage:
+    """Return a hole in a restored store as damage of it."""
+    reason = f"zeros, since the backup {hole.backup} has lost what was here: {hole.reason}"
+    return Damage(hole.file or "", hole.offset, hole.bytes, HOLE, reason)
+
+
+class Restored(msgspec.Struct, frozen=True):
+    """What `restore` made: of which backup, and with which holes."""
+
+    manifest: Manifest
+    holes: list[Problem]
 
 
 class _Changed(Exception):  # noqa: N818 - named as what happened
@@ -354,6 +393,8 @@ class Problem(msgspec.Struct, frozen=True):
     """Of the store; None: the backup's description."""
     offset: int
     reason: str
+    bytes: int = 0
+    """Length of the piece; 0 for a description."""
 
     def line(self) -> str:
         return f"{self.backup}: {self.file or 'its description'} at byte {self.offset}: {self.reason}"
@@ -383,4 +424,4 @@ def verify(backups: Backups, names: list[str]) -> Iterator[Problem]:
                     backups.advance(file.length_of(index))
                 reason = checked[piece]
                 if reason is not None:
-                    yield Problem(name, file.path, at, reason)
+                    yield Problem(name, file.path, at, reason, file.length_of(index))

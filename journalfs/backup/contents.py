@@ -19,6 +19,7 @@ from journalfs.errors import SystemFailure, failing
 from journalfs.format.server_lock import PRIMARY_LOCK_NAME, SERVER_LOCK_NAME
 from journalfs.limits import JOURNAL_HEADER_BYTES
 from journalfs.records.files.heads import read_regular_file
+from journalfs.records.files.kept_damage import FOLDER as KEPT_DAMAGE
 from journalfs.store.locks import lock_holder
 from journalfs.store.snapshot_folder import folder_name, layout_of, read_description
 
@@ -66,6 +67,10 @@ class Contents:
         for name in OURS:
             if door.is_file(self.source / name):
                 yield Content(self.source / name, name)
+        # Without what is kept of damage a restored store would have none.
+        for name in door.names_if_there(self.source / KEPT_DAMAGE):
+            if "@" in name and door.is_file(self.source / KEPT_DAMAGE / name):
+                yield Content(self.source / KEPT_DAMAGE / name, f"{KEPT_DAMAGE}/{name}")
 
     def _below(self, folder: Path, name: str) -> Iterator[Content]:
         for one in door.names_if_there(folder):

@@ -15,6 +15,7 @@ import msgspec
 from journalfs.config.files import TOML_NAME
 from journalfs.errors import Damaged, DamagedBackup
 from journalfs.records.files.file_gaps import NOTED
+from journalfs.records.files.kept_damage import FOLDER as KEPT_DAMAGE
 from journalfs.showing import printable
 from journalfs.store.snapshot_folder import decode_checked, encode_checked
 
@@ -59,7 +60,9 @@ class BackedUpFile(msgspec.Struct, frozen=True):
     def is_possible(self) -> bool:
         """Others may have written what says it."""
         top, *names = parts = self.path.split("/")
-        named = self.path in OURS or (top in _FOLDERS and bool(names))
+        folder, _, kept = self.path.rpartition("/")
+        of_ours = self.path in OURS or (folder == os.fspath(KEPT_DAMAGE) and "@" in kept)
+        named = of_ours or (top in _FOLDERS and bool(names))
         pieces = -(-self.content_bytes // PIECE_BYTES)
         return (
             named

@@ -103,13 +103,24 @@ def prune(*, dest: str, keep: int, as_json: bool) -> None:
 @_DEST
 @click.argument("destination", metavar="NEW", type=common.GivenPath())
 @_NAME
+@click.option("--damaged", is_flag=True, help="Leave a hole where a piece of the backup is lost.")
 @common.json_option
-def restore(*, dest: str, destination: Path, name: str | None, as_json: bool) -> None:
-    """Make the store NEW of a backup at DEST. Each piece is checked; NEW is whole, or not there."""
+def restore(*, dest: str, destination: Path, name: str | None, damaged: bool, as_json: bool) -> None:
+    """Make the store NEW of a backup at DEST. Each piece is checked; NEW is whole, or not there.
+
+    With --damaged a piece that is lost is a hole in NEW, which `journalfs check NEW` lists, and everything
+    else is there. Ends with 5 then.
+    """
     with _backups(dest, "restore") as backups:
-        manifest = backups.restore(destination, name)
-    facts = {"name": manifest.name, "destination": str(destination), "files": len(manifest.files)}
+        done = backups.restore(destination, name, damaged=damaged)
+    manifest = done.manifest
+    facts = {"name": manifest.name, "destination": str(destination), "files": len(manifest.files),
+             "holes": done.holes}  # fmt: skip
     _say([facts], as_json, lambda one: f"{one['name']} -> {one['destination']}: {one['files']} files")
+    for hole in done.holes:
+        common.say(f"journalfs: a hole: {hole.line()}", to_people=True)
+    if done.holes:
+        sys.exit(EXIT_DAMAGED)
 
 
 def _mounted(given: Path) -> tuple[Path, Path | None]:

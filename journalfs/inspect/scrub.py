@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Final
 
 from journalfs import door
+from journalfs.account.advice import MENDED
 from journalfs.backup import Backups
 from journalfs.backup.backups import piece_of
 from journalfs.backup.manifest import BACKUPS, OBJECTS, PIECE_BYTES
+from journalfs.backup.mending import Mending, Unmended
 from journalfs.clock import Clock, SystemClock
 from journalfs.config.layout import StoreLayout
 from journalfs.damage import Damage, name_of
@@ -103,9 +105,11 @@ class Scrub:
             self.memory.found(_finding(damage))
         return self.memory.done
 
-    def backups(self, backups: Backups) -> Done:
-        """Pieces by their names, which are their hashes, and descriptions."""
-        place, done = backups.place, self.memory.done
+    def backups(self, backups: Backups, store: Path | None = None) -> Done:
+        """Pieces by their names, which are their hashes, and descriptions. Mend a bad piece from `store`,
+        or from the store that was backed up, if that has it still.
+        """
+        place, done, mending = backups.place, self.memory.done, Mending(backups, store)
         for name in sorted(place.names(OBJECTS)):
             if self.memory.after is not None and name <= self.memory.after:
                 continue
@@ -114,7 +118,7 @@ class Scrub:
                 try:
                     piece_of(place, name.rpartition("/")[2], len(content), "some backup")
                 except Damaged as damaged:
-                    self.memory.found(Finding(name, 0, len(content), "rotten", damaged.reason))
+                    self._mend(mending, name, len(content), "rotten", damaged.reason)
                 done.bytes += len(content)
                 done.files, done.compared = done.files + 1, done.compared + 1
                 self.pace.took(len(content))
@@ -130,9 +134,19 @@ class Scrub:
             else:
                 for one in sorted(missing):
                     reason = f"a piece of backup {name} is not there"
-                    self.memory.found(Finding(f"{OBJECTS}/{one[:2]}/{one}", 0, 0, "missing-file", reason))
+                    if self._mend(mending, f"{OBJECTS}/{one[:2]}/{one}", 0, "missing-file", reason):
+                        there.add(one)
             done.files += 1
         return done
+
+    def _mend(self, mending: Mending, name: str, length: int, kind: str, reason: str) -> bool:
+        """Mend a piece, and note what came of it. True if it is whole now."""
+        found = mending.mend(name.rpartition("/")[2])
+        if isinstance(found, Unmended):
+            self.memory.found(Finding(name, 0, length, kind, f"{reason}: {found.text()}"))
+            return False
+        self.memory.found(Finding(name, 0, length, MENDED, f"{reason}: written anew from {found}"))
+        return True
 
     def _left(self, files: Iterator[_File]) -> Iterator[_File]:
         after = self.memory.after

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from journalfs.backup import Backups, places
-from journalfs.backup.manifest import PIECE_BYTES, encode, manifest_name
+from journalfs.backup.manifest import PIECE_BYTES, encode, manifest_name, object_name
 from journalfs.errors import SystemFailure
 from journalfs.store import open_store
 from tests.frozen import PristineStores
@@ -121,6 +121,83 @@ def test_damage_of_a_backup_is_named(stores: PristineStores, tmp_path: Path) -> 
     checked = journalfs("backup", "verify", dest, "--all")
     assert checked.returncode == 5
     assert "its description at byte 0: the checksum does not match" in checked.stdout
+
+
+def spoil(dest: Path, path: str) -> Path:
+    """Change one byte of the first piece of a file in the newest backup."""
+    manifest = Backups.at(str(dest)).manifest()
+    (file,) = (one for one in manifest.files if one.path == path)
+    piece = file.pieces[0]
+    assert piece is not None
+    victim = dest / object_name(piece)
+    content = bytearray(victim.read_bytes())
+    content[len(content) // 2] ^= 1
+    victim.write_bytes(content)
+    return victim
+
+
+def body_of(store: Path) -> str:
+    return "large-messages/" + min(one.name for one in (store / "large-messages").glob("*.msg"))
+
+
+@pytest.mark.rule("S-321")
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_piece_is_mended_while_the_store_has_it(gone: bool, stores: PristineStores, tmp_path: Path) -> None:
+    store, dest, state = tmp_path / "copy", tmp_path / "backups", tmp_path / "state"
+    shutil.copytree(stores["large-and-paged"] / "data", store)
+    run("backup", store, dest)
+    run("backup", store, dest)
+    victim = spoil(dest, body_of(store))
+    if gone:
+        victim.unlink()
+    assert journalfs("backup", "verify", "--all", dest).returncode == 5
+    done = journalfs("scrub", "--json", "--state", state, dest)
+    (mended, facts) = map(json.loads, done.stdout.splitlines())
+    assert (done.returncode, facts["damage"], facts["mended"]) == (0, 0, 1)
+    assert (mended["kind"], dest / mended["file"]) == ("mended", victim)
+    assert f"{store}: {body_of(store)}" in mended["reason"]
+    assert run("backup", "verify", "--all", dest).endswith("no damage\n")
+    run("restore", dest, tmp_path / "restored")
+    assert equal(store, tmp_path / "restored")
+
+
+@pytest.mark.rule("S-321", "S-322")
+def test_a_piece_that_the_store_has_no_more_is_a_hole(stores: PristineStores, tmp_path: Path) -> None:
+    store, dest, state, new = (tmp_path / name for name in ("copy", "backups", "state", "new"))
+    shutil.copytree(stores["large-and-paged"] / "data", store)
+    run("backup", store, dest)
+    body = body_of(store)
+    moved = tmp_path / "moved"
+    shutil.copytree(store, moved)
+    with (store / body).open("r+b") as file:
+        file.write(b"other")
+    victim = spoil(dest, body)
+    done = journalfs("scrub", "--json", "--state", state, dest)
+    (rotten, _) = map(json.loads, done.stdout.splitlines())
+    assert (done.returncode, rotten["kind"]) == (5, "rotten")
+    assert f"{body} at byte 0 of backup" in rotten["reason"]
+    refused = journalfs("restore", dest, new)
+    assert refused.returncode == 5
+    assert "restore --damaged" in refused.stderr
+    assert not new.exists()
+    done = journalfs("restore", "--damaged", "--json", dest, new)
+    facts = json.loads(done.stdout)
+    assert done.returncode == 5
+    assert [(one["file"], one["offset"]) for one in facts["holes"]] == [(body, 0)]
+    assert str(victim) in done.stderr
+    assert not (new / body).read_bytes()[:100].strip(b"\0")
+    # Zeros say nothing of themselves: the new store is never cleaner than what it was made of.
+    checked = [json.loads(line) for line in journalfs("check", "--json", new).stdout.splitlines()]
+    assert ("hole", body) in {(one["kind"], one["file"]) for one in checked}
+    assert journalfs("check", new).returncode == 5
+    again = tmp_path / "again"
+    journalfs("backup", new, again)
+    journalfs("restore", again, tmp_path / "newer")
+    assert journalfs("check", tmp_path / "newer").returncode == 5
+    done = journalfs("scrub", "--json", "--state", state, "--from", moved, dest)
+    assert done.returncode == 0, done.stdout
+    run("restore", dest, tmp_path / "whole")
+    assert equal(moved, tmp_path / "whole")
 
 
 @pytest.mark.rule("S-243")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -147,7 +148,9 @@ def test_no_more_is_read_a_second_than_allowed(stores: PristineStores, state: Pa
 @pytest.mark.rule("S-268")
 def test_backups_are_scrubbed_by_their_hashes(stores: PristineStores, tmp_path: Path) -> None:
     dest, state = tmp_path / "backups", tmp_path / "state"
-    assert journalfs("backup", stores["large-and-paged"], dest).returncode == 0
+    shutil.copytree(stores["large-and-paged"], tmp_path / "gone")
+    assert journalfs("backup", tmp_path / "gone", dest).returncode == 0
+    shutil.rmtree(tmp_path / "gone")  # nothing is mended from it
 
     def scrub() -> tuple[int, list[dict[str, Any]]]:
         done = journalfs("scrub", "--json", "--state", state, dest)

@@ -60,6 +60,18 @@ class KeptDamage:
         door.sync(folder)
 
 
+def note_hole(root: Path, damage: Damage) -> None:
+    """Note a place of the store in `root` that holds zeros where bytes are lost: nothing in the
+    file says so, and a file of zeros would be taken for one that is kept ready. Durable on return. Raises
+    OSError.
+    """
+    folder = root / FOLDER
+    door.make_folders(folder)
+    name = f"{'-'.join(damage.file.split('/'))}@{damage.offset}.json"
+    _write(folder / name, msgspec.json.encode(damage))
+    door.sync(folder)
+
+
 def _write(path: Path, content: bytes) -> None:
     door.remove_if_there(path)
     write_durably(path, content)
