@@ -417,6 +417,8 @@ class Paging:
         # What the journal says of pages that are gone must not come to be said of new ones.
         places = (*cursors.places(), *cursors.delivering)
         told_of = max((page for queue, page in places if queue in queues), default=0)
+        # P-4: a new page must not get the number of one that was set aside: putting the old one back would
+        # replace it.
         # Nor of one that was set aside and is put back later.
         told_of = max((told_of, *(paged.set_aside if paged is not None else ())))
         if paged is None or not last or told_of > last:

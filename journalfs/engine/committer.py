@@ -419,6 +419,8 @@ class Committer:
         """
         while self._under_way and self._under_way[0].done:
             flush = self._under_way[0]
+            # P-2: a flush into a file that was removed or replaced succeeds. Without this look the lines are
+            # answered as durable for ever, and nobody finds them.
             lost = self._backend.lost(flush.file)
             if lost is not None:
                 self.give_up(flush.file.name, lost)

@@ -44,6 +44,7 @@ class NamedFile:
     def lost(self, size_bytes: int) -> OSError | None:
         """Why nobody would find there what was written, up to `size_bytes`; `None`: it is there."""
         with door.place(self.path) as (directory, name):
+            # P-2: asked by name, not by descriptor: an open descriptor still works after the name is gone.
             found: int = lib.jfs_place_of(directory, name, self.device, self.inode, size_bytes)
         if found in _NO_SUCH_FILE:
             return OSError(found, TAKEN_AWAY)

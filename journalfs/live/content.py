@@ -430,6 +430,8 @@ def looking_again(content: QueueContent, show: Callable[[CloserLook], ShownT]) -
     it renders them. Where they are not what is known of them that look is taken, and `show` chooses anew from
     what there is by then. Raises what it raises the last time.
     """
+    # P-8: while a broker rewrites files, what was measured a moment ago is elsewhere. Without a second look
+    # each compaction of the broker fails the readers beside it.
     for _ in range(LOOKS_AGAIN_MAX):
         look = CloserLook(content)
         try:

@@ -61,6 +61,9 @@ def lost_since(loader: JournalLoader, known: Sequence[KnownFile], state: LiveSta
     if any(_is_written(file, ends.get(file.file_id, JOURNAL_HEADER_BYTES)) for file in files):
         return []
     messages = _messages_by_file(state) if gone else Counter()
+    # P-3: a file that was removed, and an end that was zeroed or cut between two mounts, look like what a
+    # killed writer leaves. Without this comparison with what the index knew, messages are gone without a
+    # word, and transactions that had committed there count as rolled back.
     found = [_taken_away(loader, file.name, messages[file.slot]) for file in gone]
     rest = [(file, listed[file.file_id]) for file in known if file.file_id in listed]
     if any(_as_it_was(was, file) for was, file in rest):  # else an earlier state of all was put back

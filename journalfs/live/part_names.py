@@ -179,6 +179,8 @@ class PartNames:
                 if self._published:
                     self._new_generation()
                 os.ftruncate(descriptor, 0)
+            # P-5: numbers that another process took may stand in names that a reader remembers. A number
+            # given twice makes a Spark stream skip the messages of the second part.
             self.begin = max(above + 1, free)
             self.end = min(self.begin + PART_NUMBERS_TAKEN, PART_NUMBER_MAX)
             _write(descriptor, _header(descriptor, self.generation, self.end), 0)
@@ -349,6 +351,7 @@ def _head(descriptor: int, *, locked: bool = False) -> tuple[int, int] | None:
     if magic != MAGIC or not 0 < free < PART_NUMBER_MAX:
         return None
     status = os.fstat(descriptor)
+    # P-5: the file of a copied or restored store does not know the numbers that its original gave since.
     # Writing sets both times; who gives a copy the first one of its original cannot give it the other.
     is_own = locked or abs(status.st_ctime_ns - status.st_mtime_ns) < TIMES_APART_NS
     return (generation, free) if is_own and inode == status.st_ino else None

@@ -228,6 +228,8 @@ class HeldFile:
         """
         if self.file.header_damaged:
             return
+        # P-8: a broker that uses a journal file again writes over what a reader has open. Without the look at
+        # the header, bytes of other messages are given for those that were asked for.
         if read_header(self.mapped.copy(0, JOURNAL_HEADER_BYTES)).file_id != self.file.file_id:
             raise StaleView(self.file.name)
 

@@ -259,6 +259,7 @@ class PageWriter:
         away.
         """
         assert self._file is not None
+        # P-2: the same for pages.
         lost = self._file.lost()
         if lost is not None:
             self._doubt(self._file.path, lost)

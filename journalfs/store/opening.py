@@ -127,6 +127,9 @@ class Opening:
             self.events.add("bindings-lost", core.lost.explained())
         if description is not None and as_it_was:
             folders = description.page_folders.items()
+            # P-4: pages that were taken away between two mounts. Unlisted, their messages are missing without
+            # a word, and the cursors that name them are cleaned up, so that a page that comes back is put
+            # aside.
             gone = [missing_pages(core, folder, description.pages.get(of, {})) for of, folder in folders]
             core.loaded.missing = tuple(dict.fromkeys(chain(self.missing, *gone)))
         if loader is not None:

@@ -158,6 +158,7 @@ class FastWait(trio.abc.Instrument):
         self._runnable.discard(task)
         # Whatever it does, but for who reads on, whose requests say themselves whether they change anything.
         if self._front is not None and self._reader is not task and not self._begins(task):
+            # P-7: without it C answers from what held before the step, after its effect was seen by somebody.
             self._front.revoke(steps=True)
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:

@@ -630,6 +630,7 @@ void jfs_front_stop(void) {
 void jfs_front_revoke(int how) {
     if (how & JFS_REVOKE_STEP) at_hand = 0;
     pthread_mutex_lock(&front.device);
+    /* P-7: Python is about to change something: nothing that was kept before is answered after it. */
     front.epoch++;
     front.counts.revokes++;
     front_return_parked();

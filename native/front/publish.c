@@ -86,6 +86,7 @@ static void account(const waiting_write *one, int error) {
 
 /* All of them the same: they are durable, or nobody knows what is. Who asked may be gone; what it wrote is there. */
 static void answer_first(uint32_t count, int error) {
+    /* P-7: an answer that was kept before this line does not show it; used again, it hides a durable line. */
     front.epoch++; /* what was kept does not show it */
     for (uint32_t place = 0; place < count; place++) {
         const struct fuse_write_out out = {.size = waiting[place].bytes};

@@ -29,6 +29,7 @@ def shown(data: Path) -> tuple[int, list[tuple[str, int, int, str]]]:
         store.close()
 
 
+@pytest.mark.protects("P-1")
 @pytest.mark.rule("S-49")
 @pytest.mark.parametrize(
     ("name", "number", "file_id", "messages"),
@@ -58,6 +59,7 @@ def test_a_file_id_that_cannot_be_true(
         assert (data / file).read_bytes() == content
 
 
+@pytest.mark.protects("P-1")
 @pytest.mark.rule("S-49")
 @pytest.mark.parametrize(
     ("name", "number", "file_id", "hidden"),

@@ -54,6 +54,7 @@ def test_forwarding_answers_nothing_itself(mount_fake: MountFake) -> None:
     assert not any(found[name] for name in ("getattr", "lookup", "missing", "read", "flush"))
 
 
+@pytest.mark.protects("P-7")
 @pytest.mark.rule("S-273")
 @pytest.mark.parametrize("chaos", ["0", "3"])
 def test_nothing_is_answered_as_it_was_before_a_change(

@@ -230,6 +230,7 @@ def folder_replaced(folder: Path) -> None:
     shutil.copytree(folder.with_name("elsewhere"), folder)
 
 
+@pytest.mark.protects("P-2")
 @pytest.mark.parametrize("lose", [page_removed, page_cut, folder_moved, folder_replaced])
 @pytest.mark.parametrize("record", [b"c", b"d" * 90], ids=["in it", "behind it"])
 async def test_a_page_that_somebody_takes_away(

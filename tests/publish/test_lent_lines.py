@@ -217,6 +217,7 @@ def test_a_write_that_fails_is_the_last_one(tmp_path: Path) -> None:
             trio.run(store.publish, "one", None, [])
 
 
+@pytest.mark.protects("P-2")
 def test_a_file_that_was_taken_away_takes_nothing_more(tmp_path: Path) -> None:
     with closing(open_new(tmp_path / "store")) as store:
         way, tail = store.lending.way("one", None), store.lending.tail

@@ -35,6 +35,7 @@ def events(store: JournalStore) -> str:
     return " ".join(str(event["event"]) + str(event["message"]) for event in store.core.events)
 
 
+@pytest.mark.protects("P-3")
 @pytest.mark.rule("S-49")
 def test_a_file_taken_away_between_two_mounts(store_copy: Copy) -> None:
     data = store_copy("killed") / "data"
@@ -83,6 +84,7 @@ def test_a_file_used_again_since_is_no_damage(little_store: LittleStore) -> None
         assert kinds(little_store.open()) == []
 
 
+@pytest.mark.protects("P-3")
 @pytest.mark.rule("S-49")
 @pytest.mark.parametrize(("from_start", "is_cut"), [(False, False), (False, True), (True, False)])
 def test_records_at_the_end_gone_between_two_mounts(
@@ -248,6 +250,7 @@ def test_a_journal_directory_without_a_file(little_store: LittleStore) -> None:
     store.close()
 
 
+@pytest.mark.protects("P-4")
 @pytest.mark.rule("S-49", "S-52")
 @pytest.mark.parametrize("tx_id", [-1, 70])
 @pytest.mark.parametrize("queues", [(QUEUE_A,), (QUEUE_A, QUEUE_B)])

@@ -492,6 +492,7 @@ async def test_opening_while_the_journal_is_read_anew(
     assert store.rebuilds == 1
 
 
+@pytest.mark.protects("P-8")
 @pytest.mark.rule("S-45")
 def test_opening_beside_a_broker_that_is_always_faster(
     little_store: LittleStore, compacting: Compacting, monkeypatch: pytest.MonkeyPatch

@@ -258,6 +258,7 @@ def test_names_over_many_killed_processes(little_store: LittleStore, processes: 
     assert Path(index_path(little_store.root)).exists()
 
 
+@pytest.mark.protects("P-5")
 @pytest.mark.rule("S-10")
 @pytest.mark.parametrize("keeps_inode", [False, True])
 async def test_a_store_that_was_put_back_from_a_copy(little_store: LittleStore, *, keeps_inode: bool) -> None:
@@ -320,6 +321,7 @@ def test_parts_noted_anew_leave_others_their_numbers(tmp_path: Path, becomes: st
     assert following.generation == first.generation or becomes == "removed"
 
 
+@pytest.mark.protects("P-5")
 @pytest.mark.rule("S-10")
 @pytest.mark.parametrize(("above", "begins"), [(0, 11 + PART_NUMBERS_TAKEN), (5000, 5001)])
 def test_numbers_begin_above_those_taken_and_those_in_use(tmp_path: Path, above: int, begins: int) -> None:

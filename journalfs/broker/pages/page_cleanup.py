@@ -428,6 +428,8 @@ class PageCleanup:
             paged = self.core.paged(queue.address) if queue is not None else None
             # Where there is no folder at all, it may be back the next time.
             page = PageNumber(place[1])
+            # P-4: without the cursors of a page that was set aside, its consumed messages come again when it
+            # is back.
             if queue is None or not (paged is None or page in paged.files or page in paged.set_aside):
                 stale.append(place)
         records = chain(self._counters(lambda queue: queue not in bound), self._records(stale))
@@ -476,6 +478,7 @@ class PageCleanup:
             if position is not None:
                 await self.journals.messages.durable(position)
             paged = self.core.paged(address)
+            # P-4: the folder of a page that was set aside stays, and so does the page.
             if paged is not None and paged.set_aside:
                 return  # what was set aside is kept
             if not self.paging.pages_now(address) and self.paging.is_idle(address):

@@ -68,6 +68,8 @@ class Flushed:
 
     def recover(self) -> None:
         """Find out what was flushed and not published. Raises OSError, and `ReadOnlyStore`."""
+        # P-6: a crash leaves the note of a flush beside the messages that were published of it. Without the
+        # records of what was done, the messages are published a second time.
         self._done_notes.load()
         found = self.folder.notes()
         self._left = [note for note in found.notes if note.note_id not in self._done_notes]
@@ -86,6 +88,7 @@ class Flushed:
             message = f"{path.name}: the note of flushed content is not whole; it is {aside} now"
             self._core.events.add("kept", message, level=logging.ERROR)
         self.folder.tidy()
+        # P-6: a large body that got its name before the crash belongs to a message that was never published.
         self._unlink_bodies()
 
     def _unlink_bodies(self) -> None:

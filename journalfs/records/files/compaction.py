@@ -381,6 +381,8 @@ class Compaction:
         """
         writer, backend = self._writer, self._backend
         ledger = Ledger()
+        # P-3: the doubt outlives a compaction, or the next one drops a transaction whose COMMIT is only
+        # missing.
         if writer.ledger.doubts:
             ledger.doubt()
         data: list[WriteFile] = []

@@ -42,6 +42,8 @@ def doubtful_files(files: Sequence[FileT]) -> list[FileT]:
     written = {file.file_id for file in files if file.first_rid == file.rid and not file.compacted}
     again = [file for file in files if file.first_rid is not None and file.first_rid < file.rid]
     found: list[FileT] = []
+    # P-1: a file is doubted only where every file written later is there. A weaker rule doubts files that a
+    # broker did use again, a stronger one believes an id that was changed on the disk.
     for file in sorted(again, key=_first_rid, reverse=True):
         rid = _first_rid(file)
         newest = max(written, default=0)

@@ -289,6 +289,8 @@ class JournalLoader:
                 *self._unreadable(),
                 *gaps,
                 *anomalies,
+                # P-1: without it the messages that such a header hides are missing from every listing without
+                # a word.
                 *self._doubtful(),
             }
         )

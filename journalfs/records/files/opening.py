@@ -215,6 +215,8 @@ def open_files(
     numbers = {name: number_of(name, extension=settings.extension) for name in every}
     last_id = max([0, *numbers.values(), *(header.file_id for header in headers.values())])
     heads = _heads(backend, headers)
+    # P-1: a header may name a believable id that its records contradict. Without this refusal the file counts
+    # as used again: its messages are hidden, and the writer overwrites them or gives the id a second time.
     _refuse_untrue_ids(backend, heads)
     pool = FilePool(
         backend,
@@ -226,32 +228,26 @@ def open_files(
     sizes_bytes = {name: backend.size_bytes(name) for name in names}
     # Not even the header is left of them, though others were made later, or something was in them: they stay
     # damage.
+    # P-3: a journal file of zeros below a later one had records. Set free, it would be written over.
     lost = [name for name in blank if some_lost or numbers[name] < max(numbers.values())]
     damage_is_kept = kept is not None and next(kept.there(), None) is not None
     doubted = some_lost or damage_is_kept or lost or len(names) < len(every) or missing_bytes(sizes_bytes)
     known: dict[str, tuple[int, LeftFile]] = {}
     ledger = None
+    # P-3: the ledger of the index is believed only where nothing of the journal is gone or doubted.
     if left_off is not None and not doubted and not recovered:
         ledger = left_off.resumed((name, header.file_id) for name, header in headers.items())
         if ledger is not None:
             known = {file.name: (slot, file) for slot, file in enumerate(left_off.files)}
     opened = Opened(ledger or Ledger(), pool, [], recovered, [], 0)
+    # P-3: a transaction without an end may have ended in what is gone: the ledger keeps its files.
     if doubted:
         opened.ledger.doubt()
-    empty: list[WriteFile] = []
-    for name, header in headers.items():
-        file = opened.pool.found(name, header.file_id, version=header.version)
-        if name in known:
-            file.slot, left = known.pop(name)
-            opened.bytes_read += _resume(backend, opened.ledger, file, left, is_last=not known)
-            opened.data.append(file)
-            continue
-        scan = read_file(backend, opened.ledger, file)
-        opened.bytes_read += file.size_bytes
-        (opened.data if scan.count or scan.marked else empty).append(file)
+    empty = _read_files(backend, opened, headers, known)
     _mend_end(backend, opened, empty)
     if any(file.unreadable for file in opened.data):
         opened.ledger.doubt()
+    # P-1: the same for an id that nothing contradicts, where no later file says that the messages are gone.
     _refuse_hidden(backend, heads, headers, opened.ledger)
     if opened.data:
         # Its writer may have died between a write and its sync; nothing that was seen may vanish any more.
@@ -263,6 +259,29 @@ def open_files(
         recovered.append(f"{name} was never given a header: it is a free file now")
         _set_free(opened, opened.pool.found(name, FileId(0), version=0))
     return opened
+
+
+def _read_files(
+    backend: Backend,
+    opened: Opened,
+    headers: dict[str, JournalHeader],
+    known: dict[str, tuple[int, LeftFile]],
+) -> list[WriteFile]:
+    """Read each file into `opened`, from where the index left off for those that are `known`, which are taken
+    out of it. Return the files without a record.
+    """
+    empty: list[WriteFile] = []
+    for name, header in headers.items():
+        file = opened.pool.found(name, header.file_id, version=header.version)
+        if name in known:
+            file.slot, left = known.pop(name)
+            opened.bytes_read += _resume(backend, opened.ledger, file, left, is_last=not known)
+            opened.data.append(file)
+            continue
+        scan = read_file(backend, opened.ledger, file)
+        opened.bytes_read += file.size_bytes
+        (opened.data if scan.count or scan.marked else empty).append(file)
+    return empty
 
 
 def _is_blank(backend: Backend, name: str) -> bool:

@@ -135,6 +135,7 @@ int32_t jfs_tail_flush(jfs_tail *tail) {
     const uint64_t records_end = stage->file_offset + stage->used_bytes;
     const uint64_t length = jfs_stage_seal(stage, tail->alignment_bytes);
     tail->error = length ? written(tail, length) : EIO;
+    /* P-2: a flush into a file that was removed or replaced succeeds; its lines would be answered as durable. */
     if (tail->error == 0) tail->error = lost(tail);
     if (tail->error != 0) return tail->error;
     measure(tail, jfs_now_ns() - begun, length);

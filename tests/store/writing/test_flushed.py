@@ -92,6 +92,7 @@ async def after(writable: Writable) -> list[bytes]:
     return found
 
 
+@pytest.mark.protects("P-6")
 @pytest.mark.rule("S-69", "S-70")
 @pytest.mark.parametrize(("name", "written", "rest"), FLUSHED)
 async def test_what_was_flushed_survives_and_comes_once(
@@ -214,6 +215,7 @@ async def test_a_long_body_is_written_once(writable: Writable) -> None:
         assert message.read_bytes() == LARGE
 
 
+@pytest.mark.protects("P-6")
 async def test_a_body_that_got_its_name_before_the_crash_gets_another_one(writable: Writable) -> None:
     crash = await crashed_with(writable, LARGE)
     (body,) = (crash.root / "journalfs" / "flushed").glob("*.body")

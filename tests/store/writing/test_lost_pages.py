@@ -161,6 +161,7 @@ async def _set_aside(writable: Writable) -> tuple[Path, bytes]:
     return page, content
 
 
+@pytest.mark.protects("P-4")
 @pytest.mark.rule("S-113")
 async def test_a_page_that_was_set_aside_is_what_it_was_when_it_is_put_back(writable: Writable) -> None:
     page, content = await _set_aside(writable)
@@ -186,6 +187,7 @@ async def test_a_page_that_was_set_aside_is_what_it_was_when_it_is_put_back(writ
         assert not [place for place in store.core.cursors.consumed if place[1] == 1]
 
 
+@pytest.mark.protects("P-4")
 @pytest.mark.rule("S-113")
 @pytest.mark.parametrize("kept", [False, True])
 async def test_no_page_gets_the_number_of_one_that_was_set_aside(writable: Writable, kept: bool) -> None:

@@ -19,6 +19,7 @@ def gone(store: WritingStore) -> list[str]:
     return [one.file for one in store.core.damage() if one.kind == "missing-file"]
 
 
+@pytest.mark.protects("P-2")
 @pytest.mark.rule("S-49")
 async def test_nothing_is_written_once_a_file_is_gone(writable: Writable) -> None:
     writable.with_small_files()
@@ -91,6 +92,7 @@ def store_copied(path: Path, root: Path) -> None:
     shutil.copytree(root.parent / "elsewhere", root)
 
 
+@pytest.mark.protects("P-2")
 @pytest.mark.rule("S-49")
 @pytest.mark.parametrize("lose", [cut, removed, replaced, store_moved, store_removed, store_copied])
 async def test_nothing_is_said_to_be_kept_where_nobody_finds_it(
