@@ -175,6 +175,20 @@ class PartMissing(JournalfsError, identifier="part-missing", exit_code=EXIT_DAMA
         )
 
 
+class BooksDoNotBalance(JournalfsError, identifier="books-do-not-balance", exit_code=EXIT_SYSTEM):
+    """What a command made of a store is not what it says that it carried: a fault of journalfs."""
+
+    def __init__(self, queue: str, source: int, made: int, name: str) -> None:
+        super().__init__(
+            f"{queue}: the source has {source:,} messages, and {made:,} are accounted for, in {name} or not "
+            f"carried: a fault of journalfs; do not use {name}, keep the source, and report this line with the "
+            "output of journalfs check"
+        )
+        self.queue = queue
+        self.source = source
+        self.made = made
+
+
 class Gone(JournalfsError, identifier="gone", errno=errnos.ESTALE):
     """A file of the store that a broker deleted after it was listed: nothing in it is live any more."""
 
