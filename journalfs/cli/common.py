@@ -142,6 +142,42 @@ def older_options(command: C) -> C:
     )
 
 
+def filter_options(command: C) -> C:
+    """`wanted`: which messages of STORE the command is about."""
+
+    @wraps(command)
+    def with_wanted(
+        *,
+        only_queues: tuple[str, ...],
+        where: str | None,
+        since: str | None,
+        until: str | None,
+        **given: object,
+    ) -> object:
+        from journalfs.account.filters import Wanted  # noqa: PLC0415 - takes longer than the help text
+        from journalfs.clock import SystemClock  # noqa: PLC0415 - as above
+
+        wanted = Wanted.of(only_queues, where, since, until, SystemClock().now_ms())
+        return command(wanted=wanted, **given)
+
+    options = (
+        click.option(
+            "--queue",
+            "only_queues",
+            metavar="NAME",
+            multiple=True,
+            help="Only of this ADDRESS::QUEUE.",
+        ),
+        click.option("--where", metavar="SELECTOR", help="Only messages that a JMS selector accepts."),
+        click.option("--since", metavar="TIME", help="Only messages sent since: -2h, 14:30, yesterday."),
+        click.option("--until", metavar="TIME", help="Only messages sent up to then."),
+    )
+    decorated: object = with_wanted
+    for option in reversed(options):
+        decorated = option(cast("C", decorated))
+    return cast("C", decorated)
+
+
 def index_option(command: C) -> C:
     return click.option(
         "--no-index", is_flag=True, help="Neither use nor write the index beside the store; scan it all."
