@@ -181,8 +181,8 @@ class BooksDoNotBalance(JournalfsError, identifier="books-do-not-balance", exit_
     def __init__(self, queue: str, source: int, made: int, name: str) -> None:
         super().__init__(
             f"{queue}: the source has {source:,} messages, and {made:,} are accounted for, in {name} or not "
-            f"carried: a fault of journalfs; do not use {name}, keep the source, and report this line with the "
-            "output of journalfs check"
+            f"carried: a fault of journalfs; do not use {name}, keep the source, and report this line with "
+            "the output of journalfs check"
         )
         self.queue = queue
         self.source = source

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from journalfs.cli.common import GivenPath, json_option, say, store_argument, write_json
+from journalfs.account.filters import EVERYTHING, Wanted
+from journalfs.cli.common import GivenPath, filter_options, json_option, say, store_argument, write_json
 from journalfs.config.older import AMQ, HORNETQ, KINDS
 from journalfs.convert import Carrying, Mode
-from journalfs.errors import EXIT_DAMAGED
 from journalfs.showing import advancing
 
 _FORMAT = click.option(
@@ -35,8 +35,11 @@ _OUT = click.option(
     default="artemis",
     help="The kind of store to make: of today's broker, of HornetQ 2.4, or of ActiveMQ 5.",
 )
+@filter_options
 @json_option
-def convert(*, store: Path, destination: Path, store_format: str | None, to: str, as_json: bool) -> None:
+def convert(
+    *, wanted: Wanted, store: Path, destination: Path, store_format: str | None, to: str, as_json: bool
+) -> None:
     """Make the store NEW, for a broker of today or an older one, of STORE, which may be of any kind.
 
     Order, priorities, schedules, delivery counts, duplicate ids and prepared transactions are kept. JMS
@@ -44,29 +47,48 @@ def convert(*, store: Path, destination: Path, store_format: str | None, to: str
     are in the report, which is printed and kept as journalfs/made-from.json in NEW. After a kill the same
     call goes on.
     """
-    _carry("convert", store, destination, store_format, as_json, to=None if to == "artemis" else to)
+    _carry(
+        "convert",
+        store,
+        destination,
+        store_format,
+        as_json,
+        to=None if to == "artemis" else to,
+        wanted=wanted,
+    )
 
 
 @click.command(epilog="Example: journalfs recover /var/lib/artemis/data --out /var/lib/artemis/recovered")
 @store_argument
 @_OUT
 @_FORMAT
+@filter_options
 @json_option
-def recover(*, store: Path, destination: Path, store_format: str | None, as_json: bool) -> None:
+def recover(
+    *, wanted: Wanted, store: Path, destination: Path, store_format: str | None, as_json: bool
+) -> None:
     """Make the store NEW of all messages that are still on the disk of STORE: those that were acknowledged or
     rolled back, too, in the queues that they were in, as `artemis data recover` does.
     """
-    _carry("recover", store, destination, store_format, as_json)
+    _carry("recover", store, destination, store_format, as_json, wanted=wanted)
 
 
 @click.command(epilog="Example: journalfs repair /var/lib/artemis/data --out /var/lib/artemis/repaired")
 @store_argument
 @_OUT
 @_FORMAT
+@click.option("--keep-damaged", is_flag=True, help="Leave damaged messages in their queues.")
 @json_option
-def repair(*, store: Path, destination: Path, store_format: str | None, as_json: bool) -> None:
-    """Make the store NEW of all that is intact of STORE, and list the rest. Ends with 5 if there is any."""
-    _carry("repair", store, destination, store_format, as_json)
+def repair(
+    *, store: Path, destination: Path, store_format: str | None, keep_damaged: bool, as_json: bool
+) -> None:
+    """Make the store NEW of all that is intact of STORE, and list the rest. Ends with 5 if there is any.
+
+    Messages that cannot be read whole are in the queue damaged of NEW, with what there is of them; those of a
+    transaction whose end is lost in a queue undecided.ID. Queues whose bindings are lost get names from
+    whatever else names them, or recovered.queue-ID.
+    """
+    _carry("repair", store, destination, store_format, as_json, keep_damaged=keep_damaged)
 
 
 def _carry(
@@ -77,9 +99,11 @@ def _carry(
     as_json: bool,
     *,
     to: str | None = None,
+    wanted: Wanted = EVERYTHING,
+    keep_damaged: bool = False,
 ) -> None:
     kind = None if store_format in (None, "artemis") else store_format
-    work = Carrying(store, destination, Mode(mode), kind, to)
+    work = Carrying(store, destination, Mode(mode), kind, to, wanted=wanted, keep_damaged=keep_damaged)
     total = work.source_bytes() if sys.stderr.isatty() else None
     with advancing(f"{mode} {store}", total) as advance:
         report = replace(work, advance=advance).run()
@@ -88,5 +112,4 @@ def _carry(
     else:
         for line in report.lines():
             say(line)
-    if mode == "repair" and report.damage:
-        sys.exit(EXIT_DAMAGED)
+    sys.exit(report.exit_code)

@@ -7,12 +7,11 @@ the end; so nothing of it is ever there twice. A step that was done is noted in 
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import stat
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +21,10 @@ import msgspec
 import trio
 
 from journalfs import door
+from journalfs.account.books import Books, NotCarried, SetAside
+from journalfs.account.entries import Account
+from journalfs.account.filters import EVERYTHING, Wanted
+from journalfs.account.taking import account_of, entry_of
 from journalfs.config.address_settings import Value
 from journalfs.config.database import DatabaseSettings, DatabaseStore, database_named
 from journalfs.config.files import TOML_NAME
@@ -29,17 +32,23 @@ from journalfs.config.journal_settings import JournalSettings, journal_settings
 from journalfs.config.journalfs_toml import settings_text
 from journalfs.config.layout import StoreLayout, locate_store, plan_store
 from journalfs.config.older import AMQ, ARTEMIS_1, HORNETQ, forced
+from journalfs.convert.bookkeeping import books_of
+from journalfs.convert.looking import Looked, look_at, unsaid
 from journalfs.convert.report import Report
+from journalfs.convert.setting_aside import SettingAside
 from journalfs.damage import Damage, name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.older import RECOVER, RENAME
 from journalfs.engine.state_types import AnomalyKind, TransactionInfo
 from journalfs.errors import DecodeError, OlderStore, StoreBusy, WrongCall, failing
-from journalfs.format.large_file import parse_large_name
+from journalfs.format.bindings import RoutingType
+from journalfs.format.large_file import format_large_name, parse_large_name
 from journalfs.format.xid import decode_xid
+from journalfs.ids import MessageId, QueueId
 from journalfs.records.files.loader import JournalLoader
 from journalfs.records.files.reports import JournalAccount
-from journalfs.records.older import Source, source_of
+from journalfs.records.older import Source, derive, source_of
+from journalfs.records.older.bindings import without_prefix
 from journalfs.records.older.derived import DerivedStore
 from journalfs.records.older.deriving import (
     CURRENT,
@@ -55,15 +64,13 @@ from journalfs.store import open_store
 from journalfs.store.locks import lock_holder
 from journalfs.store.write.compacting import compact_store
 from journalfs.store.write.opening import open_for_writing
+from journalfs.store.write.store import WritingStore
 
 PROGRESS: Final = "unfinished.json"
 MADE_FROM: Final = Path("journalfs", "made-from.json")
 REWRITTEN: Final = "rewritten"
 LIVE_SHARE_MIN: Final = 0.5
 """A journal of which less counts is compacted."""
-
-_LOSSES: Final = frozenset({"large-message", "missing-message", "lost-binding"})
-"""Damage that shows once all records are together."""
 
 _BROKEN: Final = frozenset(
     {AnomalyKind.TX_UNFINISHED, AnomalyKind.COMMIT_INCOMPLETE, AnomalyKind.PREPARE_INCOMPLETE}
@@ -82,6 +89,8 @@ class _Step(StrEnum):
     RECORDS = "records"
     """Journals and pages are written."""
     BODIES = "bodies"
+    ASIDE = "aside"
+    """What nobody can decide, read, or asked for is out of the way of the rest."""
     PACKED = "packed"
     """Nothing is in the journals that a broker would complain of, and the report is written."""
     REWRITTEN = "rewritten"
@@ -95,14 +104,21 @@ _LAST: Final = frozenset({_Step.PACKED, _Step.REWRITTEN})
 class _State(msgspec.Struct):
     """How far the work is."""
 
-    mode: str
+    asked: str
+    """The mode and the options of the call that began it: another call begins anew."""
     identity: str
-    to: str | None = None
     step: str = _Step.NOTHING
     damage: list[Damage] = []
     notes: list[tuple[str, str]] = []
     renamed: dict[str, str] = {}
     bodies: str | None = None
+    looked: Looked | None = None
+    on_disk: dict[int, int] = {}
+    """How many messages each queue has where consumed ones count, by its id."""
+    begun: bool = False
+    """Something is being set aside: after a kill it is not known how much was."""
+    set_aside: list[SetAside] = []
+    not_carried: list[NotCarried] = []
 
 
 @dataclass(slots=True)
@@ -118,6 +134,14 @@ class Carrying:
     advance: Callable[[int], None] = lambda count: None
     packs: bool = False
     """Nothing but what counts is to be in the new journals."""
+    wanted: Wanted = EVERYTHING
+    """Which messages are to be in the new store."""
+    keep_damaged: bool = False
+    """Damaged messages stay in their queues, where a client may fail to receive them."""
+    _layout: StoreLayout | None = None
+    """Of the source, or of what was derived from it."""
+    _older: OlderStore | None = None
+    """The source, where it is an older store that was not derived yet."""
 
     def run(self) -> Report:
         """Raises what `locate_store` raises, `WrongCall` where the destination is in use, `SystemFailure`."""
@@ -135,10 +159,24 @@ class Carrying:
                 f"{destination}: it is in the source, which stays as it is; give a directory outside of it"
             )
         staging = destination.parent / f".{destination.name}.unfinished"
+        # Before root acts as the owner of the destination, who may not read the source.
+        looked = self._look(source, staging)
         with failing(self.mode, destination, found=True):
             door.adopt((destination,))
             door.own_folder(staging, mode=0o755)
-            return self._run(source, destination, staging)
+            return self._run(source, destination, staging, looked)
+
+    def _look(self, source: Source, staging: Path) -> Looked:
+        """Return what the source says of itself, as it was noted before a kill where it is the same still."""
+        known = _state_of(staging)
+        if known is not None and known.looked is not None and known.identity == identity_of(source):
+            return known.looked
+        if self._layout is None:
+            assert self._older is not None
+            self._layout = locate_store(derive(self._older, quiet=True), adopting=False)
+        looked = look_at(self._layout, kept_up=source.shown is not None)
+        self.wanted.refuse_unknown(looked.queue_names.values())
+        return looked
 
     def _into_tables(self, database: DatabaseSettings) -> Report:
         """By a store in files in the cache directory, which is copied into the tables as one transaction."""
@@ -169,7 +207,7 @@ class Carrying:
         given = Path(os.path.abspath(self.path))
         try:
             if self.kind is None:
-                layout = locate_store(given, adopting=False)
+                layout = self._layout = locate_store(given, adopting=False)
                 found = OlderStore(
                     layout.root,
                     "a store of the current format",
@@ -188,29 +226,35 @@ class Carrying:
             found = older
         source = source_of(found)
         _refuse_busy(source.root, source.journal_dir)
+        self._older = found
         return source
 
-    @staticmethod
-    def _tables(database: DatabaseSettings) -> Source:
+    def _tables(self, database: DatabaseSettings) -> Source:
         """What was read of them just now."""
-        layout = locate_store(kind_of(database).read(database, None).place)
+        layout = self._layout = locate_store(kind_of(database).read(database, None).place)
         places = layout.journal_dir, layout.bindings_dir, layout.paging_dir, layout.large_dir
         found = f"the tables of {database.shown}"
         return Source(CURRENT, layout.root, *places, found, shown=database.shown)
 
-    def _run(self, source: Source, destination: Path, staging: Path) -> Report:
+    def _run(self, source: Source, destination: Path, staging: Path, looked: Looked) -> Report:
         state = _state_of(staging)
         identity = identity_of(source)
-        if state is None or (state.mode, state.to, state.identity) != (self.mode, self.to, identity):
+        asked = self._asked()
+        if state is None or (state.asked, state.identity) != (asked, identity):
             _empty(staging)
-            state = _State(self.mode, identity, self.to)
+            state = _State(asked, identity)
+        if state.begun:
+            state.step = _Step.NOTHING
         if state.step not in _LAST:
             _plan(destination, staging, state)
         if state.step == _Step.NOTHING:
+            state.looked = looked
             self._records(source, staging, destination, state)
         if state.step == _Step.RECORDS:
             self._bodies(staging, state)
         if state.step == _Step.BODIES:
+            self._set_aside(staging, destination, state)
+        if state.step == _Step.ASIDE:
             self._pack(source, staging, destination, state)
         if state.step == _Step.PACKED and self.to is not None:
             self._rewrite(source, staging, destination, state)
@@ -223,27 +267,40 @@ class Carrying:
             return _places(destination)
         return _hornetq_places(destination) if self.to == HORNETQ else _amq_places(destination)
 
+    def _asked(self) -> str:
+        return repr((str(self.mode), self.to, self.wanted, self.keep_damaged))
+
     def _records(self, source: Source, staging: Path, destination: Path, state: _State) -> None:
         _empty(staging)
+        looked = state.looked
+        assert looked is not None
         older = source.kind != CURRENT
         renamed = older and not self._keeps_names(source)
         flags = (RENAME if renamed else 0) | (RECOVER if self.mode is Mode.RECOVER else 0)
         size_bytes = _settings(destination).file_size_bytes
+        also = frozenset(one.queue_id for one in looked.named)
+        source = replace(source, also_bound=also, folders=looked.folders)
         with DerivedStore(staging, self.advance, flags=flags, file_bytes=size_bytes) as out:
             adapter_for(source)(source, out)
+            out.ids_from(looked.highest_id + 1)
+            _bind_lost(out, looked, renamed=renamed)
             door.make_folders(out.paging_dir)
             door.make_folders(out.large_dir)
         made_of = derived_from(source.root)
-        state.damage = sorted(out.damaged) if made_of is None else sorted({*out.damaged, *made_of.damage})
+        damage = out.damaged if made_of is None else {*out.damaged, *made_of.damage}
+        known = {one.file for one in looked.account.entries}
+        state.damage = sorted(one for one in set(damage) if one.file not in known)
         state.notes = out.notes
         state.renamed = out.renamed
         state.bodies = None if out.bodies is None else str(out.bodies)
+        state.on_disk = out.on_disk
+        state.begun, state.set_aside, state.not_carried = False, [], []
         _done(staging, state, _Step.RECORDS)
 
     def _bodies(self, staging: Path, state: _State) -> None:
         """Copies of the bodies that messages have, each whole or not there."""
         there = [] if state.bodies is None else door.names_if_there(state.bodies)
-        wanted = _bodies_of(staging) if there else set()
+        wanted = _bodies_of(staging, self._undecided(state)) if there else set()
         for path in (Path(state.bodies or "", name) for name in there if name in wanted):
             mode = door.mode_of(path)
             if stat.S_ISREG(mode):
@@ -253,6 +310,30 @@ class Carrying:
                 state.damage.append(Damage(name_of(path, path.parent.parent), 0, 0, *refused))
         door.sync(staging / "large-messages")
         _done(staging, state, _Step.BODIES)
+
+    def _undecided(self, state: _State) -> Mapping[int, str]:
+        """Return the transactions that need a decision. `recover` takes all that any transaction sent."""
+        assert state.looked is not None
+        return {} if self.mode is Mode.RECOVER else state.looked.undecided
+
+    def _set_aside(self, staging: Path, destination: Path, state: _State) -> None:
+        """Take what nobody can decide, read, or asked for out of the way of the rest."""
+        with unsaid():
+            store = open_store(staging, index=False)
+            try:
+                account = account_of(store)
+            finally:
+                store.close()
+        here = {new: old for old, new in state.renamed.items()}
+        work = SettingAside(self._undecided(state), account, self.wanted, here, self.keep_damaged)
+        if work.is_needed:
+            state.begun = True
+            _done(staging, state, _Step.BODIES)
+            trio.run(work.run, _writing(staging, destination))
+            for message_id in work.copied:
+                door.remove_if_there(staging / "large-messages" / format_large_name(MessageId(message_id)))
+        state.begun, state.set_aside, state.not_carried = False, work.set_aside, work.not_carried
+        _done(staging, state, _Step.ASIDE)
 
     def _copy(self, source: Path, to: Path) -> None:
         if door.is_file(to) and door.status(to).st_size == door.status(source).st_size:
@@ -269,8 +350,7 @@ class Carrying:
         report, pack = self._report(source, staging, destination, state)
         if pack or self.packs or self.to is not None:
             _compact(staging, destination)
-            again, _ = self._report(source, staging, destination, state)
-            report = msgspec.structs.replace(again, damage=report.damage)
+            report, _ = self._report(source, staging, destination, state)
         _remove(staging / MADE_FROM.parent)
         door.make_folder(staging / MADE_FROM.parent)
         _write_report(staging, report)
@@ -297,7 +377,7 @@ class Carrying:
                 current_names=not self._keeps_names(source),
                 jms=source.bindings_dir if source.kind == HORNETQ else None,
             )
-        with _unsaid():
+        with unsaid():
             writing.write()
         report = msgspec.json.decode(door.read(staging / MADE_FROM), type=Report)
         notes = [(kind, text) for kind, text in report.notes if kind != "jms"]
@@ -308,7 +388,8 @@ class Carrying:
 
     def _report(self, source: Source, staging: Path, destination: Path, state: _State) -> tuple[Report, bool]:
         """What is in the new store, and whether it is worth compacting."""
-        with _unsaid():
+        assert state.looked is not None
+        with unsaid():
             store = open_store(staging, index=False)
         try:
             queues = {
@@ -319,10 +400,11 @@ class Carrying:
             loader = store.core.loader
             prepared = [_xid(loader.files[one.file_slot], one) for one in loader.state.transactions()]
             bodies = [name for name in door.names(staging / "large-messages") if parse_large_name(name)]
-            missing = [_in_source(one) for one in store.core.damage() if one.kind in _LOSSES]
+            account = account_of(store)
             pack = _is_worth_compacting(loader)
         finally:
             store.close()
+        books = self._books(account, state)
         report = Report(
             mode=self.mode,
             source=source.shown or os.fsdecode(os.fsencode(source.root)),
@@ -332,18 +414,41 @@ class Carrying:
             queues=queues,
             large_bodies=len(bodies),
             prepared_transactions=prepared,
-            damage=sorted({*state.damage, *missing}),
+            damage=[*state.looked.account.losses, *map(entry_of, state.damage)],
             notes=state.notes,
             renamed=state.renamed,
+            books=dict(books.as_json()),
+            told=list(books.lines()),
         )
         return report, pack
 
+    def _books(self, made: Account, state: _State) -> Books:
+        assert state.looked is not None
+        return books_of(
+            state.looked,
+            made,
+            renamed=state.renamed,
+            set_aside=state.set_aside,
+            not_carried=state.not_carried,
+            on_disk=state.on_disk,
+            name="NEW",
+        )
 
-def _in_source(one: Damage) -> Damage:
-    """Journal files of the new store, and places in them, say nothing of the source's."""
-    if one.kind != "missing-message":
-        return one
-    return msgspec.structs.replace(one, file=one.file.partition("/")[0], offset=0)
+
+def _bind_lost(out: DerivedStore, looked: Looked, *, renamed: bool) -> None:
+    """Give each queue that messages name and no binding a binding in the new store."""
+    for one in looked.named:
+        name, address = one.name, one.address
+        if renamed:
+            name, address = without_prefix(name), without_prefix(address)
+        while name in out.queues:
+            name += "-lost"
+        kind = RoutingType(one.routing_type)
+        queue_id = QueueId(one.queue_id)
+        out.queue(name, address, kind, filter=one.filter, queue_id=queue_id, metadata=one.metadata)
+        if f"{address}::{name}" != one.shown:
+            out.renamed[one.shown] = f"{address}::{name}"
+        out.note("name", f"queue {one.shown} lost its binding, and is {address}::{name} now: {one.by}")
 
 
 def _then(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, str]:
@@ -373,22 +478,8 @@ def _is_worth_compacting(loader: JournalLoader) -> bool:
     return live_bytes < LIVE_SHARE_MIN * sum(read.position for read in loader.files.read_files())
 
 
-@contextmanager
-def _unsaid() -> Iterator[None]:
-    """What a store that is being made would warn of, by a name that nobody knows: the report has it."""
-    said = logging.getLogger("journalfs")
-
-    def nothing(_: logging.LogRecord) -> bool:
-        return False
-
-    said.addFilter(nothing)
-    try:
-        yield
-    finally:
-        said.removeFilter(nothing)
-
-
-def _compact(staging: Path, destination: Path) -> None:
+def _writing(staging: Path, destination: Path) -> WritingStore:
+    """Open a store that is being made for writing, with journal files as its broker will have them."""
     said: dict[str, Value] = {
         "journal-file-size": _settings(destination).file_size_bytes,
         "journal-type": "NIO",
@@ -396,8 +487,12 @@ def _compact(staging: Path, destination: Path) -> None:
     }
     _remove(staging / TOML_NAME)
     door.write(staging / TOML_NAME, settings_text(said).encode())
-    with _unsaid():
-        writing = open_for_writing(staging, index=False, auto_delete=False, expire=False)
+    with unsaid():
+        return open_for_writing(staging, index=False, auto_delete=False, expire=False)
+
+
+def _compact(staging: Path, destination: Path) -> None:
+    writing = _writing(staging, destination)
     try:
         trio.run(compact_store, writing)
     finally:
@@ -418,13 +513,17 @@ def _refuse_busy(root: Path, lock_dir: Path) -> None:
         raise StoreBusy(root, f"process {holder}" if holder else "a process in another container")
 
 
-def _bodies_of(staging: Path) -> set[str]:
-    """Names of the files that messages of the new store have."""
-    with _unsaid():
+def _bodies_of(staging: Path, undecided: Mapping[int, str]) -> set[str]:
+    """Names of the files that messages of the new store have, also those of transactions."""
+    with unsaid():
         store = open_store(staging, index=False)
     try:
         orphaned = {Path(name).name for name in store.orphaned_bodies()}
-        return {file.name for file in store.core.large.files()} - orphaned
+        state = store.core.loader.state
+        found = {file.name for file in store.core.large.files()} - orphaned
+        for transaction in state.undecided(lambda tx_id, _: tx_id in undecided):
+            found |= {format_large_name(MessageId(one.record_id)) for one in transaction.operations}
+        return found
     finally:
         store.close()
 

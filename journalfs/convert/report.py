@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
-from journalfs.damage import Damage
+from journalfs.account.entries import Entry
+from journalfs.errors import EXIT_DAMAGED, EXIT_OK
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -23,14 +25,23 @@ class Report(msgspec.Struct, frozen=True):
     large_bodies: int
     prepared_transactions: list[str]
     """Ids of those that are kept in doubt, as a broker lists them."""
-    damage: list[Damage]
-    """What of the source could not be read."""
+    damage: list[Entry]
+    """Why the source is not whole: what `check` lists of it."""
     notes: list[tuple[str, str]]
     """What has no equal, or another name now: a stable word, and a sentence."""
     renamed: dict[str, str] = {}
     """`ADDRESS::QUEUE` in the source -> in the new store, of queues with another name there; an address alone
     where one of the stores has no queue: a topic of HornetQ has one of its own, which never holds a message.
     """
+    books: dict[str, Any] = {}
+    """What the source had, and what became of it (`Books.as_json`)."""
+    told: list[str] = []
+    """The same as a table for people."""
+
+    @property
+    def exit_code(self) -> int:
+        """What the command ends with."""
+        return EXIT_OK if self.books.get("complete") else EXIT_DAMAGED
 
     def lines(self) -> Iterator[str]:
         """For people."""
@@ -42,3 +53,4 @@ class Report(msgspec.Struct, frozen=True):
             yield f"{kind}: {text}"
         for one in self.damage:
             yield f"damage: {one.file} at byte {one.offset}: {one.reason}"
+        yield from self.told

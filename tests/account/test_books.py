@@ -117,4 +117,4 @@ def test_consumed_messages_count_where_they_are_brought_back() -> None:
     books = Books.of(account(Totals(live=1)), {QUEUE: 4}, consumed={QUEUE: 3})
     books.balance()
     assert books.exit_code == 0
-    assert NONE == exactly(0)
+    assert exactly(0) == NONE

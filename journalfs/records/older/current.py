@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from journalfs import door
+from journalfs.bindings.interpret import Emitted
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.pages import PageScan, scan_page
 from journalfs.errors import DecodeError
+from journalfs.format.bindings import decode_address_binding, decode_queue_binding
 from journalfs.format.core_message import CoreHeader, encode_message
 from journalfs.format.page_record import NO_TRANSACTION, page_record
 from journalfs.format.primitives import NULL, Reader
@@ -36,13 +39,14 @@ def fill_current(source: Source, out: DerivedStore) -> None:
     reading.journal()
     reading.pages()
     reading.rest()
+    reading.tell_counts()
 
 
 class _Current(JournalReading):
     def bindings(self) -> None:
         records, highest = self.live("bindings")
         self.out.ids_from(highest + 1)
-        queues: set[QueueId] = set()
+        queues: set[int] = set()
         for record in records:
             if record.user_type == BindingType.ID_COUNTER:
                 try:
@@ -51,9 +55,18 @@ class _Current(JournalReading):
                     self.out.damage(record.file, record.offset, 0, "undecodable", f"the id counter: {error}")
                 continue
             if record.user_type == BindingType.QUEUE_BINDING:
-                queues.add(QueueId(record.record_id))
+                queues.add(record.record_id)
+            self._note_names(record)
             self.out.binding(record.record_id, record.user_type, record.body)
-        self.first_seen = FirstSeen(queues)
+        self.first_seen = FirstSeen(queues | self.source.also_bound)
+
+    def _note_names(self, record: Emitted) -> None:
+        """Have the new store know what is bound: queues that lost their bindings join it."""
+        with suppress(DecodeError):
+            if record.user_type == BindingType.ADDRESS_BINDING:
+                self.out.addresses[decode_address_binding(record.body).name] = record.record_id
+            elif record.user_type == BindingType.QUEUE_BINDING:
+                self.out.queues[decode_queue_binding(record.body).name] = QueueId(record.record_id)
 
     def page(self, path: Path, to: Path, bound: Sequence[OldQueue]) -> None:
         try:

@@ -296,6 +296,8 @@ class DerivedStore:
         self.notes: list[tuple[str, str]] = []
         self.renamed: dict[str, str] = {}
         """`ADDRESS::QUEUE` in the source -> in this store, of queues with another name here."""
+        self.on_disk: dict[int, int] = {}
+        """How many messages queues have by their ids, where consumed ones count."""
         self.jms_facts: dict[str, object] = {}
         self.bodies: Path | None = None
         self.addresses: dict[str, int] = {}

@@ -8,7 +8,7 @@ import json
 import os
 import stat
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -109,6 +109,12 @@ class Source:
     """By this process, which lets go of a record lock when it opens and closes the locked file once more."""
     shown: str | None = None
     """What people know it by; None: its root."""
+    also_bound: frozenset[int] = frozenset()
+    """Queues that messages name and no binding: the new store has them all the same."""
+    folders: Mapping[str, str] | None = None
+    """The address of each page folder, by its name, as the store that reads them found it: a folder that is
+    not named is not read. None: each folder says itself whose it is.
+    """
 
     def files(self) -> Iterator[tuple[str, os.stat_result]]:
         """What is in the store beside directories, by its path below the root, in the order of the names."""

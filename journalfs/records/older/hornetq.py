@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import stat
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -26,7 +28,12 @@ from journalfs.errors import DecodeError, SelectorError, UnknownVersion
 from journalfs.format.bindings import RoutingType
 from journalfs.format.core_message import stored_bytes
 from journalfs.format.journal_file import READABLE_VERSIONS
-from journalfs.format.page_folder import ADDRESS_FILE_NAME, decode_address_file, parse_page_name
+from journalfs.format.page_folder import (
+    ADDRESS_FILE_NAME,
+    REPLICA_MARK,
+    decode_address_file,
+    parse_page_name,
+)
 from journalfs.format.primitives import Reader
 from journalfs.format.record_types import BindingType, MessageType, RecordKind
 from journalfs.format.server_lock import SERVER_LOCK_NAME
@@ -48,6 +55,7 @@ from journalfs.records.older.bindings import (
 )
 from journalfs.records.older.derived import DerivedStore
 from journalfs.records.older.deriving import Source
+from journalfs.records.older.moves import Moves
 from journalfs.selector import Selector, compile_selector
 from journalfs.selector.identifiers import SIZE_BYTES
 
@@ -61,12 +69,19 @@ _MESSAGES = frozenset({MessageType.MESSAGE, MessageType.LEGACY_MESSAGE, MessageT
 class FirstSeen:
     """Compaction, and a file that is used again, leave a message on the disk more than once."""
 
-    def __init__(self, queues: Collection[QueueId]) -> None:
-        self._queues = queues
+    def __init__(self, queues: Collection[int]) -> None:
+        self.queues = queues
+        self.moves = Moves(queues)
         self._messages: set[int] = set()
         self._references: set[tuple[int, int]] = set()
         self.unbound = 0
         """References to queues that are gone."""
+        self.paging: set[int] = set()
+        """Transactions that paged messages, and said so in the journal."""
+
+    def counts(self) -> Counter[int]:
+        """Return how many messages of the journal each queue has by its id, once all was read."""
+        return Counter(queue for one, queue in self._references if one in self._messages)
 
     def keep_first(self, mapped: MappedFile, scan: Scan) -> None:
         """Pass over records of the scan that say something again, or are about a queue that is gone."""
@@ -74,8 +89,13 @@ class FirstSeen:
         for index in range(scan.count):
             record = records[index]
             if record.kind in _ADDED and record.user_type in _MESSAGES:
-                known = record.record_id in self._messages
-                self._messages.add(record.record_id)
+                known = record.record_id in self._messages or record.record_id in self.moves.copies
+                if not known:
+                    self._messages.add(record.record_id)
+            elif record.kind in _ADDED and record.user_type == MessageType.PAGE_TRANSACTION:
+                body = mapped.copy(record.body_offset, min(8, record.body_bytes))
+                self.paging.add(int.from_bytes(body, "big", signed=True))
+                continue
             elif record.kind in _UPDATED and record.user_type == MessageType.ADD_REFERENCE:
                 known = self._knows(record.record_id, mapped.copy(record.body_offset, record.body_bytes))
             else:
@@ -85,10 +105,12 @@ class FirstSeen:
 
     def _knows(self, message_id: int, body: bytes) -> bool:
         queue = int.from_bytes(body[:8], "big", signed=True)
-        if queue not in self._queues:
+        if queue not in self.queues:
             self.unbound += 1
             return True
         reference = (message_id, queue)
+        if reference in self.moves.origins or message_id in self.moves.copies:
+            return True
         known = reference in self._references
         self._references.add(reference)
         return known
@@ -143,6 +165,7 @@ def fill_hornetq(source: Source, out: DerivedStore) -> None:
     reading.journal()
     reading.pages()
     reading.rest()
+    reading.tell_counts()
 
 
 @dataclass(slots=True)
@@ -157,6 +180,13 @@ class JournalReading:
     first_seen: FirstSeen = field(init=False)
     first_version: bool = False
     """The journal is of HornetQ 2.1."""
+    paged: Counter[int] = field(default_factory=Counter)
+    """How many messages of pages each queue has by its id, consumed ones too; only where these count."""
+
+    def tell_counts(self) -> None:
+        """Say how many messages each queue has where consumed ones count."""
+        if self.out.flags & RECOVER:
+            self.out.on_disk = dict(self.first_seen.counts() + self.paged)
 
     def rest(self) -> None:
         """Who the broker is, and where bodies of large messages lie."""
@@ -173,6 +203,8 @@ class JournalReading:
 
     def journal(self) -> None:
         """Every file of the message journal."""
+        if self.out.flags & RECOVER:
+            self._moves()
         names: set[str] = set()
         for extension in _EXTENSIONS:
             for file in self._files(self.source.journal_dir, extension):
@@ -182,6 +214,22 @@ class JournalReading:
                     stem += "-2"
                 names.add(stem)
                 self._journal_file(file, stem)
+
+    def _moves(self) -> None:
+        """Find out which messages are copies of others, before any of them is written."""
+        moves = self.first_seen.moves
+        for extension in _EXTENSIONS:
+            for file in read_directory(
+                self.source.journal_dir, extension=extension, relative_to=self.source.root
+            ).files:
+                with suppress(OSError):  # what cannot be read is told when it is taken over
+                    mapped = MappedFile(file.path)
+                    moves.feed(mapped, self._scan(file, mapped))
+                    mapped.detach()
+        moves.settle()
+        if moves.origins:
+            told = f"{len(moves.origins)} messages that were moved are only where they were moved to last"
+            self.out.note("moved", told)
 
     def _journal_file(self, file: JournalFile, stem: str) -> None:
         found = self._scanned(file)
@@ -212,9 +260,7 @@ class JournalReading:
         except OSError as error:
             self.out.damage(name, 0, file.stamp.size_bytes, *door.kind_and_reason(error))
             return None
-        version = file.version if file.version in READABLE_VERSIONS else 2
-        rid = file.rid or written_rid(mapped) or 0
-        scan = scan_journal(mapped, rid=rid, version=version)
+        scan = self._scan(file, mapped)
         for gap in scan.gaps():
             if gap.kind in _DAMAGED_GAPS:
                 kind = gap.kind.name.lower()
@@ -223,6 +269,11 @@ class JournalReading:
             reason = f"cannot be read: {hole.reason}"
             self.out.damage(name, hole.offset, hole.length, "unreadable", reason)
         return mapped, scan
+
+    @staticmethod
+    def _scan(file: JournalFile, mapped: MappedFile) -> Scan:
+        version = file.version if file.version in READABLE_VERSIONS else 2
+        return scan_journal(mapped, rid=file.rid or written_rid(mapped) or 0, version=version)
 
     def count(self, path: Path, undecoded: int) -> None:
         if undecoded:
@@ -279,7 +330,7 @@ class JournalReading:
             )
         if names is not None:
             self._tell_names(names)
-        self.first_seen = FirstSeen({one.queue_id for one in self.queues})
+        self.first_seen = FirstSeen({int(one.queue_id) for one in self.queues} | self.source.also_bound)
         jms, _ = self.live("jms")
         describe_jms(jms, self.out)
 
@@ -313,21 +364,21 @@ class JournalReading:
     def pages(self) -> None:
         """Every page of every address."""
         for folder in self._page_folders():
+            to = self.out.paging_dir / folder.name
             try:
-                content = door.read(folder / ADDRESS_FILE_NAME, ADDRESS_FILE_BYTES_MAX)
+                address = self._address_of(folder)
                 names = door.names_if_there(folder)
-            except FileNotFoundError:
-                self.out.damage(self.name(folder), 0, 0, "page-folder", "nothing says which address it is of")
-                continue
             except OSError as error:
                 self.out.refused(folder / ADDRESS_FILE_NAME, self.source.root, error)
                 continue
-            to = self.out.paging_dir / folder.name
+            if address is None and (self.first_version or self.source.folders is not None):
+                told = "nothing says which address it is of"
+                self.out.damage(self.name(folder), 0, 0, "page-folder", told)
+                continue
             door.make_folder(to)
-            address = decode_address_file(content) if content.strip() else ""
-            if self.out.flags & RENAME:
-                content = without_prefix(address).encode()
-            door.write(to / ADDRESS_FILE_NAME, content)
+            if address is not None:
+                named = without_prefix(address) if self.out.flags & RENAME else address
+                door.write(to / ADDRESS_FILE_NAME, named.encode(errors="surrogatepass"))
             bound = [one for one in self.queues if one.address == address]
             if self.first_version and not bound:
                 reason = f"no queue is bound to {address!r}, so messages of its pages are in none"
@@ -336,13 +387,41 @@ class JournalReading:
                 parsed = parse_page_name(name)
                 if parsed is not None and not parsed.invalid:
                     self.page(folder / name, to / name, bound)
+                    if self.out.flags & RECOVER and door.is_file(to / name):
+                        self._count_page(to / name)
+
+    def _address_of(self, folder: Path) -> str | None:
+        """Return the address of a page folder: as the store that reads them found it, else as it says. None:
+        nothing says it here.
+        """
+        if self.source.folders is not None:
+            return self.source.folders.get(folder.name)
+        try:
+            content = door.read(folder / ADDRESS_FILE_NAME, ADDRESS_FILE_BYTES_MAX)
+        except FileNotFoundError:
+            return None
+        with suppress(DecodeError):
+            return decode_address_file(content)
+        return None
+
+    def _count_page(self, path: Path) -> None:
+        """Count what queues have in a page that was written."""
+        with MappedFile(path) as mapped:
+            scan = scan_page(mapped)
+            for entry, tx_id in zip(scan, scan.tx_ids(), strict=True):
+                if not entry.undecoded and (tx_id < 0 or tx_id in self.first_seen.paging):
+                    self.paged.update(one for one in entry.queue_ids if one in self.first_seen.queues)
 
     def _page_folders(self) -> Iterator[Path]:
-        """What cannot be looked into, or is a link, is damage."""
+        """Yield the folders of pages, without those that replication left. What cannot be looked into, or is
+        a link, is damage.
+        """
         directory = self.source.paging_dir
         try:
             for name in door.names_if_there(directory):
                 mode = door.mode_of(directory / name)
+                if REPLICA_MARK in name:
+                    continue
                 if stat.S_ISDIR(mode):
                     yield directory / name
                 elif not stat.S_ISREG(mode):
