@@ -11,6 +11,7 @@ from journalfs.config.address_settings import Value
 from journalfs.config.core_settings import RETENTION_DIRECTORY, ConfiguredValue, value_in_force
 from journalfs.config.database import DatabaseSettings
 from journalfs.config.instance import Instance
+from journalfs.config.known_names import SettingFinding
 from journalfs.config.wildcards import WildcardSyntax
 
 
@@ -46,6 +47,8 @@ class BrokerConfig:
     diverts: tuple[str, ...]
     """Where each stands, its name and the address that it is of."""
     warnings: tuple[str, ...]
+    unknown: tuple[SettingFinding, ...] = ()
+    """Names that no broker knows; each is among `warnings`, too."""
     start: Instance | None = None
     """What the start of the broker says of it; None: it was read alone."""
 

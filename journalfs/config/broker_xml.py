@@ -2,14 +2,14 @@
 
 Read are the directories, the journal's and paging settings, wildcards and address settings; acceptors,
 security and clustering are none of a store's business. A value that no broker would start with is a
-`ConfigError` with file and line; an element that is not known (of a newer broker, say) only leaves a
-warning.
+`ConfigError` with file and line; an element that is not known (of a newer broker, say) leaves a warning, and
+is among `BrokerConfig.unknown`, for which `create` refuses the file.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,16 @@ from journalfs.config.core_settings import (
     ConfiguredValue,
 )
 from journalfs.config.database import DatabaseSettings, database_settings
+from journalfs.config.files import TOML_NAME
 from journalfs.config.instance import PROPERTIES, SYSTEM_PREFIX, Instance, standard_properties
+from journalfs.config.known_names import (
+    CORE_ELEMENTS,
+    DATA_SOURCE,
+    DATA_SOURCE_PROPERTIES,
+    DATABASE_ELEMENTS,
+    SettingFinding,
+    unknown_name,
+)
 from journalfs.config.masked import codec_key, unmask_if_masked
 from journalfs.config.wildcards import WildcardSyntax
 from journalfs.config.xmltree import Element, Loader
@@ -35,6 +44,8 @@ _NS_OF_UNIT: Final = {
     "NANOSECONDS": 1, "MICROSECONDS": 1000, "MILLISECONDS": 1_000_000, "SECONDS": 1_000_000_000,
     "MINUTES": 60_000_000_000, "HOURS": 3_600_000_000_000, "DAYS": 86_400_000_000_000,
 }  # fmt: skip
+_ADDRESS_ELEMENTS: Final = frozenset(XML_ALIASES) | {one.name for one in BY_NAME.values() if one.in_xml}
+SYNTAX_ELEMENTS: Final = ("enabled", "routing-enabled", "delimiter", "any-words", "single-word")
 _POSITIVE_ONLY_IN_XML: Final = frozenset({"prefetch-page-bytes", "prefetch-page-messages"})
 
 
@@ -64,18 +75,20 @@ def read_broker_xml(
             path, "there is no <core> element; is this a broker's configuration?", line=root.line
         )
     warnings = loader.warnings
+    unknown = tuple(_unknown_names(core))
     config = BrokerConfig(
         file=path,
         instance=instance,
         broker_name=_text(core, "name"),
         database=_database(core, path, environment),
-        core=_core_values(core, warnings) | _retention_limits(core),
+        core=_core_values(core) | _retention_limits(core),
         address_settings=_address_settings(core, warnings),
         wildcards=_wildcards(core),
         literal_markers=_literal_markers(core),
         uuid_namespace=_text(core, "uuid-namespace") or _text(core, "temporary-queue-namespace") or "",
         diverts=tuple(_diverts(core)),
         warnings=(),
+        unknown=unknown,
         start=start,
     )
     properties = start.etc / PROPERTIES if start is not None else path.with_name(PROPERTIES)
@@ -83,7 +96,64 @@ def read_broker_xml(
         from journalfs.config.broker_properties import with_properties  # noqa: PLC0415 - few brokers have any
 
         config = with_properties(config, properties, loader)
-    return replace(config, warnings=(*(start.warnings if start is not None else ()), *warnings))
+    told = (*(start.warnings if start is not None else ()), *(one.text for one in unknown), *warnings)
+    return replace(config, warnings=told)
+
+
+def _unknown_names(core: Element) -> Iterator[SettingFinding]:
+    """Each name that no broker knows, where a store's settings stand. Of other sections nothing is said:
+    their names are none of a store's business.
+    """
+    yield from _unknown_children(core, CORE_ELEMENTS, "an element of <core>")
+    wildcards = core.find("wildcard-addresses")
+    if wildcards is not None:
+        yield from _unknown_children(wildcards, SYNTAX_ELEMENTS, "an element of <wildcard-addresses>")
+    for section in core.every("address-settings"):
+        for element in _flatten(section):
+            of = f"an element of <{section.name}>"
+            yield from _unknown(element, element.name, ("address-setting",), of)
+            yield from _unknown_children(element, _ADDRESS_ELEMENTS, "a setting of addresses", fold=True)
+    for store in core.every("store"):
+        yield from _unknown_children(store, ("file-store", "database-store"), "an element of <store>")
+        for database in store.every("database-store"):
+            yield from _unknown_children(database, DATABASE_ELEMENTS, "an element of <database-store>")
+            yield from _unknown_properties(database)
+
+
+def _unknown_properties(database: Element) -> Iterator[SettingFinding]:
+    """Of the pool that a broker uses unless another is named: it leaves out unknown ones without a word."""
+    named = database.find("data-source-class-name")
+    if named is not None and named.text not in ("", DATA_SOURCE):
+        return
+    for group in database.every("data-source-properties"):
+        of = "an element of <data-source-properties>"
+        yield from _unknown_children(group, ("data-source-property",), of)
+        for one in group.every("data-source-property"):
+            key = one.attributes.get("key", "")
+            yield from _unknown(one, key, DATA_SOURCE_PROPERTIES, f"a property of {DATA_SOURCE}")
+
+
+def _unknown_children(
+    parent: Element, known: Iterable[str], of: str, *, fold: bool = False
+) -> Iterator[SettingFinding]:
+    for child in parent.children:
+        yield from _unknown(child, child.name.lower() if fold else child.name, known, of)
+
+
+def _unknown(place: Element, name: str, known: Iterable[str], of: str) -> Iterator[SettingFinding]:
+    found = unknown_name(name, known, place.file, place.line, of=of, belongs=_belongs(name))
+    if found is not None:
+        yield found
+
+
+def _belongs(name: str) -> str:
+    """Where a name means something; empty if nowhere."""
+    own = CORE_BY_NAME.get(name) or BY_NAME.get(name)
+    if own is not None and not own.in_xml:
+        return f"it belongs into {TOML_NAME}"
+    if name in BY_NAME:
+        return "it belongs into an <address-setting>"
+    return "it belongs into <core>" if name in CORE_BY_NAME else ""
 
 
 def _database(core: Element, path: Path, environment: Mapping[str, str]) -> DatabaseSettings | None:
@@ -110,18 +180,13 @@ def _text(core: Element, name: str) -> str | None:
     return element.text if element is not None and element.text else None
 
 
-def _core_values(core: Element, warnings: list[str]) -> dict[str, ConfiguredValue]:
+def _core_values(core: Element) -> dict[str, ConfiguredValue]:
     values: dict[str, ConfiguredValue] = {}
     for child in core.children:
         definition = CORE_BY_NAME.get(child.name)
-        if definition is None or not child.text or child.name in values:
+        if definition is None or not definition.in_xml or not child.text or child.name in values:
             continue
-        if definition.in_xml:
-            values[child.name] = _value(definition, child)
-        else:
-            warnings.append(
-                f"{child.file}:{child.line}: no broker starts with {child.name} here; it has no effect"
-            )
+        values[child.name] = _value(definition, child)
     return values
 
 
@@ -176,7 +241,7 @@ def _address_settings(core: Element, warnings: list[str]) -> tuple[AddressSettin
             if match in matches:
                 warnings.append(f"{place}: a second address-setting for {match!r} is ignored")
                 continue
-            matches[match] = AddressSettingMatch(match, _match_values(element, warnings), element.line)
+            matches[match] = AddressSettingMatch(match, _match_values(element), element.line)
     syntax, markers = _wildcards(core), _literal_markers(core)
     for match, setting in matches.items():
         if not syntax.is_valid(strip_literal(match, markers) or match):
@@ -193,16 +258,13 @@ def _flatten(section: Element) -> list[Element]:
     return flat
 
 
-def _match_values(element: Element, warnings: list[str]) -> dict[str, ConfiguredValue]:
+def _match_values(element: Element) -> dict[str, ConfiguredValue]:
     values: dict[str, ConfiguredValue] = {}
     for child in element.children:
         name = XML_ALIASES.get(child.name.lower(), child.name.lower())
         definition = BY_NAME.get(name)
         if definition is None or not definition.in_xml:
-            warnings.append(
-                f"{child.file}:{child.line}: the setting {child.name} is not known and has no effect"
-            )
-            continue
+            continue  # `_unknown_names` tells of it
         configured = _value(definition, child)
         # In the file, but not in JSON, zero or less here means: not set.
         unset = name in _POSITIVE_ONLY_IN_XML and isinstance(configured.value, int) and configured.value <= 0

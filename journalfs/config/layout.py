@@ -179,6 +179,15 @@ def refuse_database(path: Path | str, environment: Mapping[str, str] | None = No
     raise DatabaseStore(database)
 
 
+def refuse_unknown_names(path: Path | str, *, environment: Mapping[str, str] | None = None) -> None:
+    """Raise `ConfigError` for a name in the configuration of a store to be made that no broker knows: it is
+    somebody's mistake, and nothing is there yet that has to open in spite of it.
+    """
+    found = _configuration_of(Path(os.path.abspath(path)), environment)
+    for one in _read(found, environment).unknown if found is not None else ():
+        raise ConfigError(one.file, one.reason, line=one.line, setting=one.setting)
+
+
 def _refuse_of_database(layout: StoreLayout, *, said_by_hand: bool) -> None:
     """Raise `DatabaseStore` where the configuration keeps the store in one."""
     database = None if layout.config is None else layout.config.database

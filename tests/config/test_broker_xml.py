@@ -84,9 +84,9 @@ def test_address_settings(tmp_path: Path) -> None:
     values = {name: (configured.value, configured.line) for name, configured in first.values.items()}
     assert values == {"max-size-bytes": (1_048_576, 6), "default-last-value-queue": (True, 7)}
     assert (second.match, second.values) == ("b", {})
-    repeated, unknown = config.warnings
+    unknown, repeated = config.warnings
     assert "broker.xml:10: a second address-setting for 'a.#'" in repeated
-    assert "broker.xml:11: the setting from-the-future is not known" in unknown
+    assert "broker.xml:11: from-the-future: is not known as a setting of addresses" in unknown
 
 
 @pytest.mark.parametrize(
