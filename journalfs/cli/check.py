@@ -13,6 +13,7 @@ from journalfs.account.advice import advice_of
 from journalfs.cli import common
 from journalfs.errors import EXIT_DAMAGED
 from journalfs.inspect.deep import checked
+from journalfs.store.odd_settings import facts, odd_settings
 from journalfs.store.write.opening import open_alone
 
 Facts: TypeAlias = Mapping[str, object]
@@ -45,16 +46,20 @@ def check(*, store: Path, older: common.Older, deep: bool, set_aside: bool, as_j
         notes = [*map(_orphan, found.orphaned_bodies()), *map(_page, found.pages_set_aside())]
         gaps = [_gap(ids) for ids in found.missing_journal_files()]
         unknown = found.references_to_unknown()
+        settings = [facts(one) for one in odd_settings(found)]
     damage = [one.json() for one in done.findings]
     listed = [*damage, *notes, *gaps]
     if as_json:
         sound = {"kind": "sound", "messages": done.read.messages, "damage": 0}
-        common.write_json([{**one, "do": advice_of(str(one["kind"]))} for one in listed] or [sound])
+        rows = [{**one, "do": advice_of(str(one["kind"]))} for one in listed] or [sound]
+        common.write_json([*rows, *settings])
     elif listed:
         common.write_table(
             list(_COLUMNS), [[facts.get(key) for key in _COLUMNS.values()] for facts in listed]
         )
     if not as_json:
+        for one in settings:
+            common.say(f"{one['kind']}: {one['file']}: {one['reason']}")
         for kind in sorted({str(one["kind"]) for one in listed}) if deep else ():
             common.say(f"{kind}: {advice_of(kind)}", to_people=True)
         common.say(f"{done.counted()}, {_summary(damage, notes, gaps, unknown)}", to_people=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 UNKNOWN: Final = "unknown-setting"
+NO_EFFECT: Final = "setting-without-effect"
 
 
 @dataclass(frozen=True, slots=True)

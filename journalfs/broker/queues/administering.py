@@ -19,6 +19,7 @@ from journalfs.bindings.model import Address, BindingsState, Queue
 from journalfs.change.journals import Journals
 from journalfs.clock import Clock
 from journalfs.config.address_settings import ADDRESS_SETTINGS, NO_EFFECT, Kind, Value, parse_value
+from journalfs.config.findings import alone
 from journalfs.config.in_force import ORIGIN_DEFAULT, SettingsInForce
 from journalfs.config.journalfs_toml import NoToml, load_toml
 from journalfs.errors import JournalfsError, NameTaken, NoSuchName, SettingFixed, SettingRefused, WrongCall
@@ -404,6 +405,7 @@ class Administering:
         position = self._store_settings(address.name, values) if values else None
         if position is not None:
             self._tell_kept(address.name, NO_EFFECT & values.keys())
+            self._tell_alone(address.name, values)
         if paused != address.paused and address.address_id is not None:
             position = self._pause(BindingType.ADDRESS_STATUS, address.address_id, paused)
         return position
@@ -475,6 +477,12 @@ class Administering:
             message = f"{where}: {name} is kept for brokers, and has no effect here"
             self.core.events.add("configuration", message, level=logging.INFO)
 
+    def _tell_alone(self, match: str, changes: Mapping[str, Value]) -> None:
+        """Say which of the changes do nothing as long as another setting is missing."""
+        for one in alone(self.core.layout.config, {match: self._with(match, changes)}):
+            if one.line is None and one.setting in changes:
+                self.core.events.add("configuration", f"{match}: {one.setting}: {one.reason}")
+
     def _tell_listed(self, queue: Queue, names: Iterable[str]) -> None:
         if not queue.binding.configuration_managed:
             return
@@ -488,11 +496,16 @@ class Administering:
             self.core.events.add("configuration", f"{where}: {message}")
 
     def _store_settings(self, match: str, changes: Mapping[str, Value]) -> Position | None:
+        values = self._with(match, changes)
+        return None if values == self._with(match, {}) else self._write_settings(match, values)
+
+    def _with(self, match: str, changes: Mapping[str, Value]) -> dict[str, Value]:
+        """What a record of a match holds with some changes, as it names settings. It takes the place of what
+        a configuration says of the same match, as a whole.
+        """
         stored = self._state.address_settings.get(match)
-        # A record takes the place of what a configuration says of the same match, as a whole.
         before = dict(stored.values) if stored is not None else self._configured(match)
-        values = before | {_ADDRESS_SETTINGS[name].json_key: value for name, value in changes.items()}
-        return None if values == before else self._write_settings(match, values)
+        return before | {_ADDRESS_SETTINGS[name].json_key: value for name, value in changes.items()}
 
     def _write_settings(self, match: str, values: dict[str, Value]) -> Position:
         """In place of what is stored for a match; nothing at all where there are none."""

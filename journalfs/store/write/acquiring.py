@@ -50,6 +50,7 @@ from journalfs.store.journal_setup import (
     message_journal,
 )
 from journalfs.store.node_lock import NodeLock
+from journalfs.store.odd_settings import tell_settings
 from journalfs.store.opening import Opening
 from journalfs.store.orphans import orphaned_bodies
 from journalfs.store.write.store import SyncMode, WritingStore
@@ -250,6 +251,7 @@ class Acquiring:
             journals.messages.drain()
             for warning in (*self.warnings, *_diverts(store.core)):
                 store.core.events.add("configuration", warning)
+            tell_settings(store.core)
             _tell_recovered(store)
             store.snapshotting.sweep()
             sweep(self.layout.root, self.layout.journal_dir)
