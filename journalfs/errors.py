@@ -280,6 +280,10 @@ class StoreBusy(JournalfsError, identifier="store-busy", exit_code=EXIT_BUSY, er
         self.holder = holder
 
 
+class StoreShared(StoreBusy, identifier="store-shared"):
+    """Somebody is connected to the database of a store as a broker is. No lock tells whether it is one."""
+
+
 class ReadOnlyStore(
     JournalfsError, identifier="read-only-store", exit_code=EXIT_WRONG_CALL, errno=errnos.EROFS
 ):

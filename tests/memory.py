@@ -241,6 +241,10 @@ class Followed:
         self._remote = remote
         self.place, self._reading, self._out = _derived(remote, base, owned=False)
 
+    @property
+    def has_broker(self) -> bool:
+        return False
+
     def look(self) -> None:
         self._reading.look()
         self._out.flush()

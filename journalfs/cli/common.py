@@ -17,9 +17,10 @@ import click
 from click.shell_completion import CompletionItem
 
 from journalfs.config.database import kept_text
-from journalfs.config.files import CONFIG_VARIABLE
+from journalfs.config.files import CONFIG_VARIABLE, FORCE_VARIABLE
 from journalfs.config.older import KINDS
 from journalfs.errors import WrongCall
+from journalfs.process_start import refuse_relative
 from journalfs.windows import windows
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class GivenPath(click.ParamType[Path]):
         text = os.fsdecode(os.fspath(cast("str", value)))
         if not text or "\0" in text:
             self.fail("an empty path" if not text else "no path can have a NUL in it", param, ctx)
+        if (refusal := refuse_relative(text)) is not None:
+            self.fail(refusal, param, ctx)
         return Path(kept_text(text))
 
     def shell_complete(
@@ -93,6 +96,24 @@ def config_option(command: C) -> C:
         expose_value=False,
         callback=_choose_config,
         help="The broker's configuration (broker.xml), where STORE does not lead to it.",
+    )(command)
+
+
+def _force(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    """For this command and what it starts."""
+    if value:
+        os.environ[FORCE_VARIABLE] = "1"
+        ctx.call_on_close(lambda: os.environ.pop(FORCE_VARIABLE, None))
+
+
+def force_option(command: C) -> C:
+    """Add `--force` to a command that writes to a store."""
+    return click.option(
+        "--force",
+        is_flag=True,
+        expose_value=False,
+        callback=_force,
+        help="Write to a database although others are connected to it as a broker is.",
     )(command)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from journalfs.cli.common import say, store_argument
+from journalfs.cli.common import force_option, say, store_argument
 from journalfs.errors import WrongCall
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Example: journalfs create --journal-type NIO /var/lib/orders")
 @store_argument
+@force_option
 @click.option("--journal-type", type=click.Choice(["ASYNCIO", "NIO", "MAPPED"]), help="How it is written.")
 @click.option(
     "--set",

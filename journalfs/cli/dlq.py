@@ -16,7 +16,16 @@ import trio
 
 from journalfs.broker.consume.redriving import Redriving
 from journalfs.change.routing import Routing
-from journalfs.cli.common import SEPARATOR, find_queues, json_option, opened, say, store_argument, write_json
+from journalfs.cli.common import (
+    SEPARATOR,
+    find_queues,
+    force_option,
+    json_option,
+    opened,
+    say,
+    store_argument,
+    write_json,
+)
 from journalfs.errors import NoOrigin, SystemFailure, WrongCall
 from journalfs.exchange.targets import mounted_store
 from journalfs.selector import compile_selector
@@ -67,6 +76,7 @@ def dlq() -> None:
 @click.argument("queue", metavar="[ADDRESS::QUEUE]", required=False)
 @click.option("--where", "selector", metavar="SELECTOR", help="Only messages that this selector accepts.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; list the moves.")
+@force_option
 @json_option
 def redrive(*, store: Path, queue: str | None, selector: str | None, dry_run: bool, as_json: bool) -> None:
     """Send messages of STORE, or of what is mounted there, back to the queues that they came from.

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import trio
 
-from journalfs.cli.common import GivenPath, name_in_warnings, say, store_argument
+from journalfs.cli.common import GivenPath, force_option, name_in_warnings, say, store_argument
 from journalfs.cli.export import FORMATS
 from journalfs.config.database import without_passwords
 from journalfs.config.sizes import parse_size_bytes
@@ -23,6 +23,7 @@ SUFFIXES = {".xml": "xml", ".parquet": "parquet", ".jsonl": "jsonl", ".json": "j
 @click.command("import", epilog="Example: journalfs import orders.xml /var/lib/artemis/data")
 @click.argument("file", type=GivenPath())
 @store_argument
+@force_option
 @click.option(
     "--format", "file_format", type=click.Choice(FORMATS), help="Kind of FILE, if its name is silent."
 )

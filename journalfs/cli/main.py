@@ -1,12 +1,14 @@
 """The `journalfs` command: a table of sub-commands, each imported only when it is called.
 
-Start-up time is part of the interface of a shell tool, so this module imports nothing heavier than `sys`
+Start-up time is part of the interface of a shell tool, so this module imports nothing heavier than `os`
 before it knows what is wanted.
 """
 
 from __future__ import annotations
 
 import sys
+
+from journalfs.process_start import set_up
 
 TYPE_CHECKING = False  # importing typing for its own constant takes longer than the answer to --version
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 
 def main() -> None:
     """Entry point."""
+    set_up()
     if sys.argv[1:] in (["--version"], ["-V"]):
         from journalfs.cli.version import version_line  # noqa: PLC0415
 

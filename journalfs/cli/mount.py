@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from journalfs.cli.common import GivenPath, Older, older_options, store_argument
+from journalfs.cli.common import GivenPath, Older, force_option, older_options, store_argument
 from journalfs.config.database import database_named
 from journalfs.errors import MountFailed
 
@@ -62,6 +62,7 @@ def _complete_words(ctx: click.Context, param: click.Parameter, incomplete: str)
 @click.option("-f", "--foreground", is_flag=True, help="Stay in the foreground and log to stderr.")
 @click.option("-d", "--debug", is_flag=True, help="Log everything; implies --foreground without --log-file.")
 @click.option("--allow-other", is_flag=True, help="Let other users in, as file permissions say.")
+@force_option
 @click.option("--no-follow", is_flag=True, help="Show the store as it is now; do not watch for changes.")
 @click.option("--loop", type=click.Choice(["fast", "stock"]), help="Request loop; fast unless told.")
 @click.option("--log-file", type=click.Path(path_type=Path), help="Where a background mount logs.")

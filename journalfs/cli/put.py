@@ -14,7 +14,14 @@ import click
 import trio
 
 from journalfs import door
-from journalfs.cli.common import GivenPath, act_as_owner, config_option, name_in_warnings, named_queue
+from journalfs.cli.common import (
+    GivenPath,
+    act_as_owner,
+    config_option,
+    force_option,
+    name_in_warnings,
+    named_queue,
+)
 from journalfs.cli.mounts import mount_of
 from journalfs.errors import WrongCall, failing
 from journalfs.store.write.opening import change
@@ -33,6 +40,7 @@ INPUT = "-"
     "--as", "kind", default="in.txt", show_default=True, help="Name whose suffix tells the kind of the input."
 )
 @config_option
+@force_option
 def put(*, path: Path, files: tuple[str, ...], kind: str) -> None:
     """Publish files, all of them or none, to an address or queue in a mount, or in a STORE nobody has open.
 

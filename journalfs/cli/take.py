@@ -18,6 +18,7 @@ from journalfs.cli.common import (
     GivenPath,
     act_as_owner,
     config_option,
+    force_option,
     name_in_warnings,
     named_queue,
 )
@@ -45,6 +46,7 @@ Handle = Callable[[bytes], int]
 @click.option("--no-wait", is_flag=True, help="End when there is none, instead of waiting.")
 @click.option("--exec", "command", metavar="CMD", help="Give each to this shell command, on its input.")
 @config_option
+@force_option
 def take(*, path: Path, queue: str | None, count: int | None, no_wait: bool, command: str | None) -> None:
     """Take messages of a queue in a mount, or of ADDRESS::QUEUE in a STORE that nobody has open.
 

@@ -172,7 +172,9 @@ def _database(core: Element, path: Path, environment: Mapping[str, str]) -> Data
         for one in group.every("data-source-property")
     }
     elements = {child.name: child for child in found.children}
-    return replace(database_settings(found, elements, properties, unmasked), config=path)
+    policy = core.find("ha-policy")
+    is_shared = policy is not None and policy.find("shared-store") is not None
+    return replace(database_settings(found, elements, properties, unmasked), config=path, is_shared=is_shared)
 
 
 def _text(core: Element, name: str) -> str | None:

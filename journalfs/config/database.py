@@ -76,6 +76,8 @@ class DatabaseSettings:
     """SQLAlchemy's; without user and password where `user` and `password` say them."""
     jdbc_url: str | None = None
     """As Java has it, where it was given so."""
+    scheme: str | None = None
+    """What the URL began with, as it was typed."""
     driver_class: str | None = None
     user: str | None = None
     password: str | None = field(default=None, repr=False)
@@ -97,6 +99,10 @@ class DatabaseSettings:
     """The broker.xml that says so."""
     own: Path | None = None
     """The journalfs.toml that overrules it."""
+    to_be_made: bool = False
+    """True where somebody said that a store is to be made, beside tables of other programs too."""
+    is_shared: bool = False
+    """True where its broker has an `ha-policy` with a shared store: it takes the lease, and waits for it."""
     outside: str | None = None
     """Why it is not written to; None: it is what was named."""
 
@@ -137,10 +143,12 @@ class DatabaseSettings:
 
     @property
     def shown(self) -> str:
-        """What people may see: without a password."""
+        """What people may see: the URL as it was given, without a password."""
         if self.dialect == "sqlite":
             return self.url
-        return without_passwords(str(self.jdbc_url) if self.dialect == DERBY else self.url)
+        if self.jdbc_url is not None:
+            return without_passwords(self.jdbc_url)
+        return without_passwords(f"{self.scheme or self.dialect}:{self.url.partition(':')[2]}")
 
 
 class DatabaseStore(UnknownVersion):
@@ -203,7 +211,7 @@ def database_named(path: Path | str, base: Path | None = None) -> DatabaseSettin
     if scheme.endswith(DERBY):
         return DatabaseSettings(url=f"{DERBY}://", jdbc_url=_derby(rest, base)) if "jdbc:" in scheme else None
     java = f"{scheme}:{re.sub('^(@?)/+', _TWO_SLASHES, rest)}" if scheme.startswith("jdbc:") else None
-    return DatabaseSettings(url=_translated(scheme, rest), jdbc_url=java)
+    return DatabaseSettings(url=_translated(scheme, rest), jdbc_url=java, scheme=found[1])
 
 
 def _derby(rest: str, base: Path | None) -> str:

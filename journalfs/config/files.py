@@ -20,6 +20,10 @@ CONFIG_VARIABLE: Final = "JOURNALFS_CONFIG"
 """In the environment: the broker's configuration, said by hand (`--config`)."""
 
 
+FORCE_VARIABLE: Final = "JOURNALFS_FORCE"
+"""In the environment: write to a database although others are connected to it (`--force`)."""
+
+
 def read_beginning(path: Path, bytes_max: int) -> bytes:
     """The first `bytes_max` bytes of a file, or all of it. It may be a link, as in a container, that root or
     this process's user made. Raises `SystemFailure`.

@@ -146,4 +146,5 @@ def mounted_store(path: Path) -> Path | None:
         status = msgspec.json.decode((path / ".journalfs" / "status.json").read_bytes())
     except (OSError, msgspec.DecodeError):
         return None
-    return Path(status["path"]) if os.path.ismount(path) and "path" in status else None
+    found = status.get("derivedAt", status.get("path"))
+    return Path(found) if os.path.ismount(path) and found is not None else None

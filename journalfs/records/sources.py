@@ -29,6 +29,10 @@ class RecordSource(Protocol):
     @property
     def place(self) -> Path: ...
 
+    @property
+    def has_broker(self) -> bool:
+        """True while somebody is connected to what it was derived from as a broker is."""
+
     def look(self) -> None:
         """Take over what changed. Use from one thread at a time. Raises `SystemFailure`."""
 

@@ -131,7 +131,7 @@ def is_elsewhere(path: str) -> bool:
 
 
 def _in_mount(root: Path, inside: Path, status: dict[str, object]) -> Place:
-    store = Path(str(status["path"]))
+    store = Path(str(status.get("derivedAt", status["path"])))
     read_only = bool(status["readOnly"])
     names: Sequence[str] = inside.parts
     if len(names) > 2 or any(name.startswith((".", "_")) for name in names):

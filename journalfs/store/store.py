@@ -184,11 +184,12 @@ class JournalStore(Horizon):
         damage, undecided = core.damage(), core.undecided()
         counts = core.loader.state.counts()
         return {
-            "path": str(core.root),
+            "path": core.shown,
             **self._origin(),
             "readOnly": True,
             "persistent": True,
-            "liveBroker": core.live_broker,
+            "liveBroker": core.live_broker
+            or (self.record_source is not None and self.record_source.has_broker),
             "storeGone": self._gone,
             "generation": core.names.generation,
             "addresses": len(self._addresses),
@@ -221,7 +222,9 @@ class JournalStore(Horizon):
     def _origin(self) -> Mapping[str, object]:
         """Of what is derived from an older store, from which and what kind of store that is."""
         derived = self.core.derived
-        return {} if derived is None else {"derivedFrom": derived.source, "format": derived.kind}
+        if derived is None:
+            return {}
+        return {"derivedFrom": derived.source, "format": derived.kind, "derivedAt": str(self.core.root)}
 
     def orphaned_bodies(self) -> Sequence[str]:
         from journalfs.store.orphans import orphaned_bodies  # noqa: PLC0415 - few commands ask
@@ -529,6 +532,10 @@ class JournalStore(Horizon):
             core.events.add("store-back", f"{core.root}: the store is there again", level=20)
         self._gone = gone
         return gone
+
+    def _source_has_broker(self) -> bool:
+        """True while a broker seems to have what this was derived from, which its files do not tell."""
+        return self.record_source is not None and self.record_source.has_broker
 
     def _broker_is_there(self) -> bool:
         return lock_holder(self.core.layout.node_manager_lock_dir) is not None

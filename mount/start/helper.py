@@ -16,6 +16,7 @@ from typing import NoReturn
 from journalfs import errors
 from journalfs.config.database import database_named, kept_text, without_passwords
 from journalfs.process_list import hide_passwords
+from journalfs.process_start import refuse_relative, set_up
 from journalfs.showing import printable
 from journalfs_mount.options import MountOptions, parse_options
 from journalfs_mount.start.launch import Start, exit_code, start
@@ -33,6 +34,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Entry point."""
+    set_up()
     try:
         code = _mount(helper_parser().parse_args(arguments))
     except errors.JournalfsError as error:
@@ -65,6 +67,9 @@ def _mount(called: argparse.Namespace) -> int:
     words = [*called.options, *(["ro"] if called.read_only else []), *(["rw"] if called.read_write else [])]
     options = MountOptions(**parse_options(words, ignore_unknown=called.sloppy))
     hide_passwords()
+    for path in (called.store, str(called.mountpoint)):
+        if (refusal := refuse_relative(path)) is not None:
+            raise errors.WrongCall(refusal)
     database = database_named(kept_text(called.store))
     store = Path(kept_text(called.store) if database else os.path.realpath(called.store))
     request = Start(

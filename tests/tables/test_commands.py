@@ -73,7 +73,7 @@ def test_what_could_not_be_published_outlives_the_mount(tmp_path: Path) -> None:
 def test_a_password_is_shown_nowhere(tmp_path: Path) -> None:
     done = journalfs("ls", "postgresql://me:secret@127.0.0.1:1/none")
     assert done.returncode == 2
-    assert "postgresql+psycopg://me@127.0.0.1:1/none: cannot read the store" in done.stderr
+    assert "postgresql://me@127.0.0.1:1/none: cannot read the store" in done.stderr
     assert "secret" not in done.stderr + done.stdout
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.tidy.sources import ROOT, Source, python_sources
 
 MAY_OPEN_FILES: dict[str, str] = {
+    "journalfs/process_start.py": "opens descriptors that were closed on /dev/null",
     "journalfs/cli/lazy.py": "points standard output at nothing when its reader has gone",
     "journalfs/backup/backups.py": "writes the files of a store that is restored, by their descriptors",
     "journalfs/backup/places.py": "keeps backups where somebody said: no store's files",
@@ -50,6 +51,7 @@ REACHES_BY_PATH: dict[str, str] = {
     "journalfs/backup/contents.py": "a mount, from outside",
     "journalfs/inspect/scrub_memory.py": "keeps digests where its caller keeps such: no store's files",
     "journalfs/cli/lazy.py": "/dev/null",
+    "journalfs/process_start.py": "/dev/null, and / for a working directory that is gone",
     "journalfs/cli/mount.py": "the path that was given, which its caller means with all its links",
     "journalfs/cli/pipelines/common.py": "where a pipeline's result goes: its caller's own folder",
     "journalfs/cli/common.py": "whether what was given is a mount",

@@ -114,14 +114,22 @@ def test_every_command_does_what_the_text_says(desk: Path) -> None:
 def test_consuming(desk: Path) -> None:
     orders = MountedStore(desk / "mnt").queue("orders")
     before = len(orders.lines())
-    loop, head, tail = [typed(desk, line) for line in commands("Consume").splitlines()]
+    take, loop, head, tail = [typed(desk, line) for line in commands("Consume").splitlines()]
 
-    # The hand that takes the third message fails.
-    handle = 'handle() { printf "%s\\n" "$1" >> handled; [ $(wc -l < handled) -lt 3 ]; }'
+    # The hand that takes the third message fails. It reads its input, too, as ssh does.
+    handle = 'handle() { printf "%s\\n" "$1" >> handled; cat > rest; [ $(wc -l < handled) -lt 3 ]; }'
     shell(f"{handle}\n{loop}", desk, succeeds=False)
     handled = [json.loads(line) for line in (desk / "handled").read_text().splitlines()]
     assert len(handled) == 3
+    assert not (desk / "rest").read_bytes(), "what it reads is not the next message"
     until(lambda: orders.status()["deliveringCount"] == 0, "the third one is given back")
+    assert len(orders.lines()) == before - 2
+
+    program = desk / "handle"
+    program.write_text("#!/bin/sh\ncat >> taken\nexit 1\n")
+    program.chmod(0o755)
+    shell(f"PATH={desk}:{JOURNALFS.parent}:$PATH; {take}", desk, succeeds=False)
+    assert json.loads((desk / "taken").read_text())["id"] == handled[2]["id"]
     assert len(orders.lines()) == before - 2
 
     assert json.loads(shell(head, desk))["id"] == handled[2]["id"]

@@ -9,7 +9,7 @@ import re
 import ssl
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
@@ -76,6 +76,11 @@ READS: Final = "journalfs_reads"
 
 IDLE_S_MAX: Final = 1.0
 """A connection that nobody used for longer is tried first."""
+
+SEE_TABLES: Final = "docs/use/database.md says how a broker.xml names tables"
+
+OURS: Final = "journalfs"
+"""What sessions of this program call themselves."""
 
 RETRY_S: Final = 0.2
 _PASSING: Final = (OperationalError, InterfaceError, InternalError, PoolTimeout)
@@ -164,6 +169,34 @@ class Database:
         for table in self.tables.journals:
             if not self.engine.dialect.has_table(connection, table.name):
                 raise NotAStore(self.settings.shown, f"no table {table.name} in this database")
+
+    def refuse_foreign(self, connection: Connection) -> None:
+        """Raise `NotAStore` where the database is another program's: nothing is made in it unless somebody
+        says so.
+        """
+        shown, there = self.settings.shown, self.engine.dialect.has_table
+        for table in self.tables.journals:
+            if there(connection, table.name):
+                columns = {
+                    one["name"].lower() for one in sqlalchemy.inspect(connection).get_columns(table.name)
+                }
+                if not columns >= {"seq", "recordtype", "userrecordtype"}:
+                    reason = f"its table {table.name} is another program's"
+                    raise NotAStore(shown, reason, give=f"another database, or other names; {SEE_TABLES}")
+                return
+        if self.settings.to_be_made or self.dialect == DERBY:
+            return
+        others = sorted(sqlalchemy.inspect(connection).get_table_names())
+        if others:
+            of = (
+                " of ActiveMQ 5"
+                if any("activemq_" in one.lower() for one in others)
+                else " of another program"
+            )
+            reason = f"no store here, but tables{of} ({', '.join(others[:3])}{', …' * (len(others) > 3)})"
+            raise NotAStore(
+                shown, reason, give=f"the database of a store, or make one here: journalfs create {shown}"
+            )
 
     def refuse_half(self, connection: Connection) -> None:
         """Raise `NotAStore` where one journal's table has rows and the other is not there: what is made in
@@ -486,8 +519,11 @@ def _engine(settings: DatabaseSettings, *, makes: bool) -> Engine:
     if engine.dialect.name == "sqlite":
         first: dict[str, tuple[int, int] | None] = {}
         connect = partial(_sqlite_connect, first, connect)
-        event.listen(engine, "connect", partial(_sqlite_connected, first))
+        journals = settings.message_table, settings.bindings_table
+        event.listen(engine, "connect", partial(_sqlite_connected, first, journals))
         event.listen(engine, "begin", _sqlite_begin)
+    if engine.dialect.name in ("mysql", "mariadb"):
+        event.listen(engine, "connect", _mysql_connected)
     # One listener: of several, the first connects.
     event.listen(engine, "do_connect", partial(_connected, connect))
     _tried_when_idle(engine)
@@ -514,7 +550,8 @@ def _bounded(settings: DatabaseSettings, url: URL) -> tuple[URL, dict[str, Any]]
     if url.get_backend_name() == "postgresql":
         waits = f"-c idle_in_transaction_session_timeout={milliseconds} -c lock_timeout={milliseconds}"
         options = " ".join((*url.normalized_query.get("options", ()), waits))
-        return url, {"connect_timeout": seconds, "tcp_user_timeout": milliseconds, "options": options}
+        limits = {"connect_timeout": seconds, "tcp_user_timeout": milliseconds}
+        return url, {**limits, "options": options, "application_name": OURS}
     if url.get_backend_name() == "sqlite":
         return url, {"timeout": seconds, "check_same_thread": False}
     return url, {}
@@ -601,15 +638,27 @@ def _sqlite_connect(
     return connect(*places, **named)
 
 
-def _sqlite_connected(first: dict[str, tuple[int, int] | None], connection: Any, record: Any) -> None:
+def _sqlite_connected(
+    first: dict[str, tuple[int, int] | None], journals: Sequence[str], connection: Any, record: Any
+) -> None:
     """What a COMMIT of SQLite wrote is on the disk. `first`: which file the first connection found."""
     connection.isolation_level = None  # transactions begin where `_sqlite_begin` says, and not behind reads
     cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")
+    # This mode stays in the file: it is no business of ours in another program's.
+    is_empty = cursor.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
+    asked = "SELECT 1 FROM pragma_table_info(?) WHERE lower(name) = 'recordtype'"
+    if is_empty or any(cursor.execute(asked, (one,)).fetchone() for one in journals):
+        cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=FULL")
     path = cursor.execute("PRAGMA database_list").fetchone()[2]
     cursor.close()
     record.info["file"] = path, first.setdefault(path, _file_id(path))
+
+
+def _mysql_connected(connection: Any, _: Any) -> None:
+    """Let others see whose session this is: the list of processes has no name of a program."""
+    with connection.cursor() as cursor, suppress(connection.Error):  # a cluster may know no such locks
+        cursor.execute(f"SELECT GET_LOCK(CONCAT('{OURS}.', CONNECTION_ID()), 0)")
 
 
 def _sqlite_begin(connection: Connection) -> None:

@@ -17,6 +17,7 @@ from journalfs.config.files import CONFIGURED_BY
 from journalfs.errors import NotAStore, SystemFailure
 from journalfs.records.older.derived import DerivedStore
 from journalfs.records.older.deriving import DATABASE, deriving, keep, make_derived
+from journalfs.records.tables.beside import Beside
 from journalfs.records.tables.database import Database
 from journalfs.records.tables.following import RewrittenError
 from journalfs.records.tables.reading import TablesReading
@@ -31,14 +32,20 @@ class DerivedTables:
             raise NotAStore(settings.shown, "there is no such file")  # which looking would make
         self._database = Database(settings)
         self._rewritten: str | None = None
+        self._beside = Beside(self._database, lambda _: None)
         try:
             with deriving(settings.shown, base) as folder:
                 identity = uuid.uuid4().hex
                 self.place: Final = folder / identity
                 self._reading = derive_into(self._database, self.place, identity)
                 keep(self.place)
+            self._beside.look_for_sessions()
         finally:
             self._database.close()
+
+    @property
+    def has_broker(self) -> bool:
+        return bool(self._beside.sessions)
 
     def look(self) -> None:
         """Take over what became of the tables since. Use from one thread at a time. Raises `SystemFailure`,
@@ -47,6 +54,7 @@ class DerivedTables:
         if self._rewritten is None:
             try:
                 self._reading.look()
+                self._beside.look_now_and_then()
             except RewrittenError as error:
                 self._rewritten = str(error)
         if self._rewritten is not None:

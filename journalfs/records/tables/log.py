@@ -104,6 +104,8 @@ class TableLog:
         self._transaction_of: dict[int, int] = {}
         """Its number, by the records that have rows."""
         self._seq = 0
+        self.highest_id = 0
+        """Of all rows that were there, or are to be."""
         c = table.c
         self._insert = insert(table)
         self._delete_ids = delete(table).where(c.id.in_(bindparam("ids", expanding=True)))
@@ -116,6 +118,7 @@ class TableLog:
         with self.database.begin("read the journal's table") as connection:
             self.lease.guard(connection)
             self._seq = int(connection.execute(selected(func.max(c.seq))).scalar() or 0)
+            self.highest_id = int(connection.execute(selected(func.max(c.id))).scalar() or 0)
             # Written out: Derby refuses a choice between parameters alone.
             ends = c.recordtype.in_(map(int, _ENDS))
             has_ended = case((ends, literal_column("1")), else_=literal_column("0"))
@@ -126,6 +129,11 @@ class TableLog:
             # Where SQLite has anything else, the row is told of as it is read.
             numbers = [int(one) for one in unfinished if isinstance(one, int | Decimal)]
             self._forget_transactions(connection, numbers)
+
+    @property
+    def last_seq(self) -> int:
+        """The highest number that a row has, or is to have."""
+        return self._seq
 
     def read(self, rows: TableRows) -> None:
         """Rows that are there, in their order."""
@@ -272,6 +280,7 @@ class TableLog:
 
     def _row(self, record: StagedRecord) -> dict[str, Any]:
         self._seq += 1
+        self.highest_id = max(self.highest_id, record.record_id)
         kind, ends = record.kind, record.kind in _ENDS
         body = b"" if ends else record.body
         extra = record.body if kind == RecordKind.PREPARE else b""

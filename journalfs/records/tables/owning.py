@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -18,11 +19,13 @@ from journalfs.bodies.aside import Aside
 from journalfs.bodies.flushed import FlushedFolder, FlushNote, FoundNotes
 from journalfs.bodies.writing import BodyStore, NewBody
 from journalfs.config.database import DatabaseSettings
+from journalfs.config.files import FORCE_VARIABLE
 from journalfs.engine.logged import Failing, LoggedBackend
 from journalfs.engine.page_file import PageFile, PageStore
 from journalfs.ids import MessageId
 from journalfs.records.capabilities import Capabilities
 from journalfs.records.older.deriving import deriving, keep, remove_derived
+from journalfs.records.tables.beside import Beside
 from journalfs.records.tables.database import Database
 from journalfs.records.tables.deriving import derive_into
 from journalfs.records.tables.following import encoded_text
@@ -49,6 +52,11 @@ class OwnedTables:
         with ExitStack() as undo:
             self.database = Database(settings, makes=True)
             undo.callback(self.database.close)
+            self.beside: Final = Beside(self.database, self.failing)
+            if not (settings.is_shared or os.environ.get(FORCE_VARIABLE)):
+                self.beside.refuse()
+            with self.database.reading("look at the tables") as connection:
+                self.database.refuse_foreign(connection)
             self.lease: Final = Lease(self.database, lost=self.failing)
             self.lease.acquire()
             undo.callback(self.lease.release)
@@ -67,6 +75,8 @@ class OwnedTables:
                 heard = {one.table: one.read for one in self.logs}
                 derive_into(self.database, self.place, identity, partial(TablesReading, heard=heard))
                 keep(self.place)
+            self.beside.start(self.logs)
+            undo.callback(self.beside.stop)
             self._undo = undo.pop_all()
 
     def _log(self, table: Table) -> TableLog:
@@ -109,7 +119,7 @@ class OwnedTables:
         self.lease.activated()
 
     def status(self) -> Mapping[str, object]:
-        return {"database": self.shown}
+        return {"database": self.shown, "liveBroker": bool(self.beside.sessions)}
 
     def release(self) -> None:
         """Let go of the lease and remove what was derived. Raises `SystemFailure`: the lease runs out."""

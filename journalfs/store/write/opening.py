@@ -14,7 +14,15 @@ from journalfs.config.database import DatabaseStore
 from journalfs.config.journal_settings import JournalSettings, journal_settings
 from journalfs.config.layout import locate_store
 from journalfs.config.older import forced
-from journalfs.errors import JournalfsError, NotAStore, OlderStore, ReadOnlyStore, StoreBusy, failing
+from journalfs.errors import (
+    JournalfsError,
+    NotAStore,
+    OlderStore,
+    ReadOnlyStore,
+    StoreBusy,
+    StoreShared,
+    failing,
+)
 from journalfs.records.older import refuse_derived
 from journalfs.store.write.acquiring import Acquiring, AcquiringUnkept
 from journalfs.store.write.store import SyncMode, WritingStore
@@ -100,6 +108,8 @@ def open_alone(path: Path) -> WritingStore:
     """Open a store for something that needs it for itself. Raises what `open_for_writing` raises."""
     try:
         return open_for_writing(path)
+    except StoreShared:
+        raise  # its advice is another
     except StoreBusy as busy:
         raise StoreBusy(busy.path, busy.holder, "stop that first: only one at a time may change it") from None
 

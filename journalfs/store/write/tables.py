@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 
 from journalfs.clock import Clock
@@ -31,7 +33,7 @@ def create_tables(
     and expired messages have queues. Raises `WrongCall` where there is a store already, and what
     `open_for_writing` raises.
     """
-    owned = kind_of(database).acquire(database)
+    owned = kind_of(database).acquire(replace(database, to_be_made=True))
     is_new = owned.is_new
     store = AcquiringElsewhere(owned, SyncMode.ALWAYS, clock).store()
     try:
