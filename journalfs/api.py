@@ -23,6 +23,8 @@ QueuePath: TypeAlias = tuple[str, str]
 
 REST: Final = waiting.REST
 
+in_a_thread = waiting.in_a_thread
+
 REMOVER: Final[ContextVar[int]] = ContextVar("remover", default=0)
 """The process group that asks for what is done; 0: nobody can say."""
 

@@ -45,6 +45,9 @@ def gone() -> FUSEError:
     return FUSEError(errno.ESTALE)
 
 
+_NO_MEMORY: Final = FUSEError(errno.ENOMEM)
+"""Made before it is needed: then there may be no memory for it."""
+
 Owner = TypeVar("Owner", bound=Counting)
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -71,6 +74,8 @@ def guarded(handler: Handler[Owner, Arguments, Result]) -> Handler[Owner, Argume
                 number = error.system_errno or number
             log.info("%s fails with %s: %s", request, errno.errorcode.get(number, number), error)
             raise FUSEError(number) from None
+        except MemoryError:
+            raise _NO_MEMORY from None  # to say more takes memory
         except Exception as error:
             log.exception("%s%r failed unexpectedly and is answered with EIO", request, arguments[:2])
             self.failed(request, error)

@@ -136,6 +136,8 @@ class Committer:
         """The same as a place: file, and the offset behind what was written to it. Whoever owns the journal
         says where that is before anything is written, and when that file is none of the journal any more."""
         self.failure: WriteFailed | None = None
+        self._broke_off = WriteFailed("the journal", "a write broke off", system_errno=errno.ENOMEM)
+        """Made before it is needed: then there may be no memory for it."""
         self.suspended = False
         """`failure` is over once all that was accepted is written."""
         self.counts = CommitCounts()
@@ -149,12 +151,24 @@ class Committer:
         """An empty buffer, a used one if there is one."""
         return self._spare.pop() if self._spare else Stage(buffer_bytes)
 
+    def break_off(self) -> None:
+        """Accept nothing more: an exception that nobody foresaw, as where memory runs out, broke off a flush.
+        Later flushes would count as if all before them were written. Needs no memory.
+        """
+        self.suspended = False
+        if self.failure is None:
+            self.failure = self._broke_off
+
     def push(self, flush: Flush) -> None:
         """Queue a sealed buffer. Blocks while too many wait: only a caller that never awaits gets there."""
-        while len(self._queue) >= JOURNAL_BUFFERS_WAITING_MAX and self.failure is None:
-            self._submit_queued()
-            self._collect_blocking()
-        self._queue.append(flush)
+        try:
+            while len(self._queue) >= JOURNAL_BUFFERS_WAITING_MAX and self.failure is None:
+                self._submit_queued()
+                self._collect_blocking()
+            self._queue.append(flush)
+        except BaseException:
+            self.break_off()
+            raise
 
     def drain(self) -> None:
         """Write everything that was pushed, holding the event loop up: for the few moments that nothing may
@@ -343,11 +357,23 @@ class Committer:
         self._submit_queued()
         if not self._queue and not self._under_way and self.failure is None:
             self._seal()
-            if len(self._queue) == 1 and self._queue[0].length <= INLINE_FLUSH_BYTES_MAX and self._quick():
+            if (
+                self.failure is None
+                and len(self._queue) == 1
+                and self._queue[0].length <= INLINE_FLUSH_BYTES_MAX
+                and self._quick()
+            ):
                 self._perform(self._queue.popleft())
             self._submit_queued()
 
     def _submit_queued(self) -> None:
+        try:
+            self._submit_some()
+        except BaseException:
+            self.break_off()
+            raise
+
+    def _submit_some(self) -> None:
         while self._queue and len(self._under_way) < self._backend.depth and not self._has_failed():
             flush = self._queue[0]
             # A file must be whole before the next one gets anything: nothing else tells a reader that records
@@ -373,6 +399,13 @@ class Committer:
         self._by_tag[self._next_tag] = flush
 
     def _collect(self, timeout_ns: int) -> None:
+        try:
+            self._collected(timeout_ns)
+        except BaseException:
+            self.break_off()
+            raise
+
+    def _collected(self, timeout_ns: int) -> None:
         if not self._under_way:
             return
         try:
@@ -399,19 +432,19 @@ class Committer:
         self._submitted_ns = self._clock.monotonic_ns()
         try:
             error = self._backend.perform(flush.file, flush.stage, flush.length)
+            if error == LEFT:
+                self._submit(flush)
+                return
+            if error:
+                self._fail(flush, error)
+                return
+            flush.done = True
+            self._measure(flush)
+            self._under_way.append(flush)
+            self._finish()
         except BaseException:  # nobody knows what was done, and what comes next would count as all before it
-            self._fail(flush, errno.EIO)
+            self.break_off()
             raise
-        if error == LEFT:
-            self._submit(flush)
-            return
-        if error:
-            self._fail(flush, error)
-            return
-        flush.done = True
-        self._measure(flush)
-        self._under_way.append(flush)
-        self._finish()
 
     def _finish(self) -> None:
         """What is done, in order, is reached. Not if somebody took away what it was written to: then nobody
@@ -425,9 +458,9 @@ class Committer:
             if lost is not None:
                 self.give_up(flush.file.name, lost)
                 break
+            end = flush.file_id, flush.stage.file_offset + flush.length
             self._under_way.popleft()
-            self.reached_position = flush.position
-            self.reached_end = flush.file_id, flush.stage.file_offset + flush.length
+            self.reached_position, self.reached_end = flush.position, end
             self._spare.append(flush.stage)
         self._wake()
 

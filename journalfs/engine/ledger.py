@@ -117,6 +117,11 @@ class Ledger:
         """
         check(lib.jfs_ledger_abandon(self.pointer, tx_id), "leaving a transaction undecided")
 
+    @property
+    def failed(self) -> bool:
+        """True once memory ran out while a record was counted: nothing that it says holds any more."""
+        return bool(lib.jfs_ledger_failed(self.pointer))
+
     def apply(self, slot: int, records: Any, count: int) -> None:
         """Take records (a `jfs_record` array, of a scan or a stage) into account, in replay order."""
         check(lib.jfs_ledger_apply(self.pointer, slot, records, count), "reading a journal file")

@@ -31,13 +31,34 @@ class Crowd(Protocol):
         """Return when whoever has something to change at this moment has begun to."""
 
 
+async def in_a_thread(
+    work: Callable[[], _Result], *, limiter: trio.CapacityLimiter | None = None, abandon: bool = False
+) -> _Result:
+    """Run `work` in a thread, or here where the system gives the process no further thread: cleaning up
+    after a change has to be done all the same. `abandon`: it is not waited for when cancelled.
+    """
+    import trio
+
+    ended = False
+
+    def noted() -> _Result:
+        nonlocal ended
+        ended = True
+        return work()
+
+    try:
+        return await trio.to_thread.run_sync(noted, limiter=limiter, abandon_on_cancel=abandon)
+    except RuntimeError as error:
+        if ended or "new thread" not in str(error):
+            raise
+    return work()
+
+
 async def offload(work: Callable[[], _Result]) -> _Result:
     """Run `work` in a thread, so that the event loop goes on. Not given up when cancelled: it runs to its
     end.
     """
-    import trio
-
-    return await trio.to_thread.run_sync(work)
+    return await in_a_thread(work)
 
 
 SLICES_MAX: Final = 2
@@ -58,7 +79,7 @@ async def in_slices(work: Callable[[], None], stop: Callable[[], None]) -> None:
     import trio
 
     try:
-        await trio.to_thread.run_sync(work, limiter=_few("slices"), abandon_on_cancel=True)
+        await in_a_thread(work, limiter=_few("slices"), abandon=True)
     except trio.Cancelled:
         stop()
         raise
@@ -68,9 +89,7 @@ async def in_thread(work: Callable[[], object]) -> None:
     """Run a piece of work on the body of a message in a thread, of which few do so at a time. When cancelled
     nobody waits for it any more, and it ends by itself.
     """
-    import trio
-
-    await trio.to_thread.run_sync(work, limiter=_few("bodies"), abandon_on_cancel=True)
+    await in_a_thread(work, limiter=_few("bodies"), abandon=True)
 
 
 async def together(*works: Callable[[], Awaitable[None]]) -> None:

@@ -260,6 +260,8 @@ class Core(RunsStore):
     _side_key: tuple[int, int, int] = (-1, -1, -1)
     _folders_changed: bool = False
     """Page folders are otherwise than `refresh_pages` said last."""
+    _pages_doubted: bool = False
+    """`refresh_pages` was left half done: changes that it had been told of may be lost."""
     _duplicates: tuple[tuple[int, int], Mapping[str, int]] = ((-1, -1), {})
 
     lag: LoopLag = field(init=False)
@@ -317,27 +319,33 @@ class Core(RunsStore):
         """Take over the paging directory and the positions in the journal. Returns whether anything changed
         since the last call.
         """
+        doubted, self._pages_doubted = self._pages_doubted, True
+        if doubted:
+            # Each change is told once: without those that were lost, consumed messages would come again.
+            self.pages.clear()
+            self._folders_changed = True
         own = self.paging.look()
-        if own is None or self.folder_addresses.may_differ():
+        if doubted or own is None or self.folder_addresses.may_differ():
             self._take_folders()
         else:
             self._take_own_folders(*own)
-        changed, self._folders_changed = self._folders_changed, False
         side_version = self.loader.state.counts().side_version
         side_key = (side_version, self.epoch, self.in_delivery.aside.version)
-        if side_key != self._side_key:
-            self._side_key = side_key
-            moved = self._take_cursors()
+        changed = self._folders_changed
+        if doubted or side_key != self._side_key:
+            moved = self._take_cursors(whole=doubted)
             for paged in self.pages.values():
                 paged.set_cursors(self.cursors, moved)
             changed = True
+        self._side_key = side_key
+        self._folders_changed = self._pages_doubted = False
         return changed
 
-    def _take_cursors(self) -> Moved:
-        """Take over what the journal says of pages; what of it is otherwise than before."""
+    def _take_cursors(self, *, whole: bool) -> Moved:
+        """Take over what the journal says of pages, `whole` or by its changes; return what is otherwise."""
         state, before = self.loader.state, self.cursors
         changes = state.page_changes()
-        if changes is not None:
+        if changes is not None and not whole:
             moved = before.take(changes)
             prepared = before.take_prepared(self._prepared_cursors())
             return Moved(moved.places | prepared.places, moved.transactions | prepared.transactions)

@@ -19,6 +19,7 @@ from journalfs.config.core_settings import USER_LIMITS
 from journalfs.engine.state_batch import adopt_parts, keep_part, part_ids
 from journalfs.engine.state_types import PartInfo
 from journalfs.engine.status import CoreRefused
+from journalfs.engine.waiting import in_a_thread
 from journalfs.errors import JournalfsError
 from journalfs.ids import FileId, PageNumber, QueueId
 from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX
@@ -438,16 +439,16 @@ class JournalStore(Horizon):
         # What is live changes in this thread: it is copied here, and written elsewhere.
         save = self._index_to_save()
         if save is not None:
-            await trio.to_thread.run_sync(save)
+            await in_a_thread(save)
         said = None
         while True:
             began_s = trio.current_time()
             try:
                 if self.record_source is not None:
-                    await trio.to_thread.run_sync(self.record_source.look, abandon_on_cancel=True)
+                    await in_a_thread(self.record_source.look, abandon=True)
                 await self.look()
                 said = None
-            except (OSError, JournalfsError) as error:
+            except (OSError, JournalfsError, MemoryError) as error:
                 if str(error) != said:
                     said = str(error)
                     self.core.events.add("follow-failed", f"cannot look at the store: {error}")
@@ -573,13 +574,11 @@ class JournalStore(Horizon):
 
     async def _reload(self) -> None:
         """Read the journal anew in a thread: the store goes on answering from what it has."""
-        import trio  # noqa: PLC0415 - as above
-
         from journalfs.store.reloading import Reloading  # noqa: PLC0415 - as above
 
         reloading = self._reloading = Reloading(self.core.loaded, self._loaded_whole)
         try:
-            await trio.to_thread.run_sync(reloading.read)
+            await in_a_thread(reloading.read)
             self._finish_reload()
         finally:
             self._reloading = None

@@ -96,6 +96,19 @@ class Front:
         self._trio_fd = trio_fd
         self.reads = True
 
+    def watch(self, mountpoint: str, silent_max_s: float) -> None:
+        """Have C answer EIO to all who wait, and end the mount, where nothing calls `beat` for so long."""
+        number = self._lib.jfs_front_watch(os.fsencode(mountpoint), int(silent_max_s * 1e9))
+        if number:
+            raise FrontUnavailableError(f"no thread that watches over it: {os.strerror(number)}")
+
+    def watch_no_more(self) -> None:
+        self._lib.jfs_front_watch_no_more()
+
+    def beat(self) -> None:
+        """The event loop runs."""
+        self._lib.jfs_front_beat()
+
     def stop(self) -> None:
         if self.reads:
             self._lib.jfs_front_stop()

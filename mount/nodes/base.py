@@ -97,7 +97,7 @@ async def read_ahead(source: api.ByteSource, offset: int, length: int) -> None:
     """Have rendered in a thread what `read` would take long for."""
     work = source.ahead(offset, length)
     if work is not None:
-        await trio.to_thread.run_sync(work, limiter=_rendering, abandon_on_cancel=True)
+        await api.in_a_thread(work, limiter=_rendering, abandon=True)
 
 
 class Unreadable:

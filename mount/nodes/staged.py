@@ -17,11 +17,10 @@ from itertools import count
 from pathlib import Path
 from typing import ClassVar, Final
 
-import trio
 from pyfuse3 import EntryAttributes, SetattrFields
 
 from journalfs import door
-from journalfs.api import Bytes, Permissions
+from journalfs.api import Bytes, Permissions, in_a_thread
 from journalfs.ids import Inode
 from journalfs_mount.errnos import Refused, gone, refuse
 from journalfs_mount.nodes.base import Directory, Entry, MountContext, Node, OpenedFile
@@ -544,7 +543,7 @@ class StagedOpen(OpenedFile):
         node = self._node
         with node.context.noted(node.path):
             written = dict(node.unflushed)
-            await trio.to_thread.run_sync(os.fsync, self._content.descriptor)
+            await in_a_thread(lambda: os.fsync(self._content.descriptor))
             # What was written meanwhile may not be part of what is durable.
             for opened, writes in written.items():
                 if node.unflushed.get(opened) == writes:

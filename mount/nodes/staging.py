@@ -22,6 +22,7 @@ from typing import Final, TypeAlias
 import trio
 
 from journalfs import door
+from journalfs.api import in_a_thread
 from journalfs_mount.limits import STAGED_AGE_MAX_S
 from journalfs_mount.names.fates import is_backup
 from journalfs_mount.process.reader import Reader
@@ -197,7 +198,7 @@ class StagingArea:
         while True:
             await self._discarded.wait()
             self._discarded = trio.Event()
-            await trio.to_thread.run_sync(self._remove_discarded)
+            await in_a_thread(self._remove_discarded)
 
     def _remove_discarded(self) -> None:
         aside = os.path.join(self._root, _DISCARDED)

@@ -99,6 +99,8 @@ class Stream(OpenedFile):
                 self._check_place(offset)
                 await self._came_back()
                 await self.find()
+                # Known before a message is taken: what is taken and not in the stream would count as read.
+                begins = self.position
                 line = self._take()
                 if line is None and (self._ended() or self._may_be_empty(offset, length)):
                     return b""
@@ -106,7 +108,7 @@ class Stream(OpenedFile):
                     line = await self._wait()
                 if line is None:
                     return b""
-                self._start, self._line = self.position, line
+                self._start, self._line = begins, line
             return self._line.read(offset - self._start, length)
 
     async def _wait(self) -> ByteSource | None:

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 import trio
 
+from journalfs.api import in_a_thread
 from journalfs_mount.errnos import Refused, refuse
 from journalfs_mount.limits import RENAME_WAIT_S, WAITING_MAX
 from journalfs_mount.process.callers import Caller
@@ -152,7 +153,7 @@ class Interruptions:
     async def _look_at(self, waits: Sequence[_Wait]) -> None:
         # With a hint that there was a signal, whoever cannot be seen is taken to be meant.
         since = trio.current_time() - (0.0 if self.told else UNKNOWN_S)
-        for wait in await trio.to_thread.run_sync(lambda: [one for one in waits if _is_over(one, since)]):
+        for wait in await in_a_thread(lambda: [one for one in waits if _is_over(one, since)]):
             wait.scope.cancel()
 
     def end(self) -> None:

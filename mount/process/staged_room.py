@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 import trio
 
+from journalfs.api import in_a_thread
 from journalfs_mount.errnos import Refused
 from journalfs_mount.process.shares import OWNER, Shares
 
@@ -71,7 +72,7 @@ class StagedRoom:
 
     async def _count(self, user: int, length_bytes: int) -> None:
         if trio.current_time() >= self._refused.get(user, 0.0):
-            left = await trio.to_thread.run_sync(self._left_of, user)
+            left = await in_a_thread(lambda: self._left_of(user))
             self._left[user] = min(left, max(GRANTED_BYTES_MAX, length_bytes))
             if left >= length_bytes:
                 return

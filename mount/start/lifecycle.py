@@ -7,7 +7,7 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +34,15 @@ ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 GARBAGE_THRESHOLDS: Final = (700, 10, 2)
 """When all that is not known to stay is looked through: some 20,000 objects, in a few milliseconds."""
+
+SILENT_MAX: Final = "JOURNALFS_SILENT_MAX_S"
+"""For tests: instead of the next."""
+
+SILENT_MAX_S: Final = 120.0
+"""So long the event loop may do nothing, and wait for no disk either, before the mount is given up."""
+
+NO_MEMORY_WAIT_S: Final = 1.0
+"""Until what ended for lack of memory is begun again."""
 
 OLDEST: Final = 2
 """The generation of objects that is looked through with all others."""
@@ -128,6 +137,7 @@ class _Mount:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._end_on_signal, signals)
                     nursery.start_soon(self._tune)
+                    nursery.start_soon(self._beat)
                     nursery.start_soon(self._keep_up)
                     nursery.start_soon(self._store.measure)
                     nursery.start_soon(self._context.interruptions.run)
@@ -159,6 +169,8 @@ class _Mount:
                     self._tell_of_differences(self._front.counts())
                 with as_started():
                     pyfuse3.close(unmount=True)
+                if self._front is not None:
+                    self._front.watch_no_more()
                 log.info("%s is unmounted", self._mountpoint)
 
     def _mount(self, source: str) -> None:
@@ -267,13 +279,26 @@ class _Mount:
             return
         self._report.follow = "writing" if changing else "following"
         try:
-            await (self._context.changing().run() if changing else self._store.follow())
+            while not await self._kept_up(self._context.changing().run if changing else self._store.follow):
+                await trio.sleep(NO_MEMORY_WAIT_S)
         except Exception as error:
             log.exception("the store is no longer followed; what was read until now stays mounted")
             self._report.follow = "failed"
             self._report.follow_failure = str(error) or type(error).__name__
         else:
             self._report.follow = "ended"
+
+    async def _kept_up(self, work: Callable[[], Awaitable[None]]) -> bool:
+        """Do the store's own work. False where it ended for lack of memory, which others may give back:
+        without that work, lines that nobody waits for are never written, and no file is set free.
+        """
+        ended = True
+        try:
+            await work()
+        except* MemoryError:
+            log.error("there was no memory for the store's own work, which begins again")
+            ended = False
+        return ended
 
     async def _publish_left(self, task_status: trio.TaskStatus[None]) -> None:
         """What an earlier mount was told to keep: who asks for its address waits for it, as after a close."""
@@ -283,6 +308,20 @@ class _Mount:
                 waited_for.enter_context(self._context.publications.begun(address_name))
             task_status.started()
             await store.publish_left()
+
+    async def _beat(self) -> None:
+        """Tell the watchdog that the event loop runs. Where it does not, the watchdog answers EIO to all who
+        wait, and ends the mount: as where a thread that was being started found no memory, which Python waits
+        for without an end, deaf to signals.
+        """
+        front = self._front
+        if front is None:
+            return
+        silent_max_s = float(os.environ.get(SILENT_MAX) or SILENT_MAX_S)
+        front.watch(str(self._mountpoint), silent_max_s)
+        while True:
+            front.beat()
+            await trio.sleep(silent_max_s / 8)
 
     async def _tune(self) -> None:
         """Raise the kernel's read-ahead. After the first request only: the handshake would lower it again."""

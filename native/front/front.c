@@ -272,10 +272,24 @@ static int read_one(void) {
 
 /* -- libfuse's side -- */
 
+/* Whether anybody waits for an answer to it. */
+static int is_answered(uint32_t opcode) {
+    return opcode != FUSE_FORGET && opcode != FUSE_BATCH_FORGET && opcode != FUSE_INTERRUPT && opcode != FUSE_DESTROY;
+}
+
+/* Of all that wait for Python to read them. */
+void front_refuse_queued(void (*refuse)(uint64_t unique)) {
+    for (const block *one = queue.first; one; one = one->next) {
+        const struct fuse_in_header *in = (const void *)one->content;
+        if (one->bytes >= sizeof *in && is_answered(in->opcode)) refuse(in->unique);
+    }
+}
+
 static void remember(const uint8_t *request, size_t all_bytes) {
     const struct fuse_in_header *in = (const void *)request;
     if (all_bytes < sizeof *in) return;
     at_hand = in->unique;
+    if (is_answered(in->opcode)) front_note_request(in->unique);
     if (!front.hot || (in->opcode != FUSE_GETATTR && in->opcode != FUSE_LOOKUP && in->opcode != FUSE_OPEN &&
                        in->opcode != FUSE_CREATE))
         return;
@@ -355,6 +369,7 @@ static ssize_t write_for_libfuse(int fd, struct iovec *pieces, int count, void *
         front_leave_out_flushes(pieces[1].iov_base);
     const ssize_t written = writev(fd, pieces, count);
     const int failed = written < 0 ? errno : 0;
+    front_note_answer(head->unique);
     if (!failed || failed == ENOENT) {
         if (failed) keep_for = 0;
         look_at_answer(head, count > 1 ? pieces[1].iov_base : NULL, count > 1 ? pieces[1].iov_len : 0);

@@ -112,8 +112,13 @@ int front_made_forgets(uint64_t nodeid, uint64_t lookups);
 void front_made_wants(uint64_t nodeid);
 void front_made_closed(jfs_front_file *file);
 
+/* watch.c; both with `front.device` held */
+void front_note_request(uint64_t unique);
+void front_note_answer(uint64_t unique);
+
 /* front.c */
 uint64_t front_now_ns(void);
+void front_refuse_queued(void (*refuse)(uint64_t unique));
 int front_is_written(uint64_t handle);
 int front_write_answer(uint64_t unique, const answer *found);
 

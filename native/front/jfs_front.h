@@ -16,6 +16,8 @@ enum {
     JFS_FRONT_TRIO = 2     /* trio has something to do */
 };
 
+enum { JFS_FRONT_HUNG = 70 /* exit code: EX_SOFTWARE */ };
+
 enum {
     JFS_KEEP_ANSWER = 1, /* the answer of the request at hand holds until something is revoked */
     JFS_KEEP_LACKS = 2,  /* the same, and the directory lacks every other plain name, too */
@@ -63,6 +65,12 @@ const char *jfs_front_problem(void);
 /* Begin to read ahead. `hot`: answer what is known. `chaos`: revoke something before every so many requests; 0: never.
  * `shadow`: answer nothing, but compare with what Python answers. Returns 0 or an errno. */
 int jfs_front_start(int hot, int spins, uint32_t chaos, int shadow);
+
+/* Watch over Python, which beats: where it is silent for so long, and neither uses the processor nor waits for a disk, all
+ * who wait for an answer get EIO, the mount is taken away, and the process ends with JFS_FRONT_HUNG. Returns 0 or an errno. */
+int jfs_front_watch(const char *mountpoint, uint64_t silent_max_ns);
+void jfs_front_watch_no_more(void);
+void jfs_front_beat(void);
 
 /* Stop reading ahead; what was read is still handed on. Returns when the front's thread is gone. */
 void jfs_front_stop(void);

@@ -9,6 +9,7 @@
 #include "../front/made.c"
 #include "../front/publish.c"
 #include "../front/tables.c"
+#include "../front/watch.c"
 
 #include <sys/socket.h>
 

@@ -73,10 +73,13 @@ jfs_status jfs_ledger_check(jfs_ledger *ledger, uint8_t kind, int64_t tx_id, int
 /* Records of the transaction that lie in the file: what PREPARE and COMMIT say when they are written there. */
 uint32_t jfs_ledger_count(const jfs_ledger *ledger, int64_t tx_id, uint32_t slot);
 
-/* Takes records of one file into account; tolerant, as a loader has to be. JFS_NO_MEMORY leaves the ledger useless,
- * JFS_RANGE: no such file.
+/* Takes records of one file into account; tolerant, as a loader has to be. JFS_RANGE: no such file. JFS_NO_MEMORY: the
+ * record that there was none for, and all behind it, were not counted; or jfs_ledger_failed() says that one was in part.
  */
 jfs_status jfs_ledger_apply(jfs_ledger *ledger, uint32_t slot, const jfs_record *records, uint32_t count);
+
+/* Whether the ledger says nothing any more: a record was counted in part. */
+int jfs_ledger_failed(const jfs_ledger *ledger);
 
 /* Does some of what the ends of long transactions left to do, for so many of their operations; each `apply` does a little
  * of it, and whoever asks for what it changes has all of it done. JFS_FULL: there is more.

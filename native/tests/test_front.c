@@ -15,6 +15,7 @@ static void *may_realloc(void *old, size_t bytes) { return no_memory ? NULL : re
 #include "../front/made.c"
 #include "../front/publish.c"
 #include "../front/tables.c"
+#include "../front/watch.c"
 
 #undef malloc
 #undef calloc

@@ -576,10 +576,15 @@ class QueueDelivery:
             return None
         self._end_delays()
         while True:
-            found = self._candidate(consumer)
-            if found is None:
-                return None
-            delivery = self._delivery(consumer, *found)
+            try:
+                found = self._candidate(consumer)
+                if found is None:
+                    return None
+                delivery = self._delivery(consumer, *found)
+            except BaseException:
+                # What was passed over, as where memory ran out, is nobody's, and is looked for again.
+                consumer.supply.forget()
+                raise
             if delivery is not None:
                 return delivery
 
@@ -597,9 +602,20 @@ class QueueDelivery:
         if self.delayed.get(place, 0) > content.now_ms:
             return None
         chosen = removing.choose(content, [run])
+        delivery = None
+        try:
+            delivery = self._handed_out(consumer, place, run, chosen)
+        finally:
+            if (
+                delivery is None
+            ):  # also for lack of memory: nobody could have it until the store is opened again
+                removing.let_go(chosen)
+        return delivery
+
+    def _handed_out(self, consumer: Consumer, place: Place, run: Run, chosen: Chosen) -> Delivery | None:
+        content = self.content
         line = line_of(content, place) if len(chosen) else None
         if line is None:
-            removing.let_go(chosen)
             return None
         message_id = MessageId(run.columns(content).ids[0])
         on_disk = max((content.state.ref(one).delivery_count for one in run.references), default=0)
@@ -607,13 +623,13 @@ class QueueDelivery:
         headers = headers_of(line)
         stays = headers.is_over(content.now_ms) or 0 < attempts_max(self.core, content.model.address) <= count
         if stays or not self._is_for(consumer, place, headers):
-            removing.let_go(chosen)
             line.close()
             return None
+        delivery = Delivery(consumer, place, chosen, line, count, message_id)
         if content.model.binding.exclusive:
             self.exclusive = consumer
         self.handing.hold(chosen)
-        return Delivery(consumer, place, chosen, line, count, message_id)
+        return delivery
 
     def _is_for(self, consumer: Consumer, place: Place, headers: Headers) -> bool:
         """Whether a message may go to a consumer: those of a group go to the one that got its first."""

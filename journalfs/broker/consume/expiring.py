@@ -88,7 +88,7 @@ class Expiring:
     async def _try(self) -> None:
         try:
             await self.scan()
-        except JournalfsError as error:
+        except (JournalfsError, MemoryError) as error:
             self.core.events.add("not-expired", f"expired messages stay, until the next try: {error}")
 
     async def scan(self) -> int:

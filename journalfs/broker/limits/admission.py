@@ -22,6 +22,7 @@ from journalfs.broker.limits.address_limits import AddressLimits, LimitsInForce,
 from journalfs.broker.limits.disk_limits import DiskLimits, Space
 from journalfs.change.journals import Journals
 from journalfs.engine.tail import UNLIMITED
+from journalfs.engine.waiting import in_a_thread
 from journalfs.errors import AddressFull
 from journalfs.live.memory import NOTHING, ActingLimit, Footprint, held_at_most, held_in_queues
 
@@ -434,7 +435,7 @@ class Admission:
         """Look at the disks, when it is time."""
         if not self.disk.due:
             return
-        found = await trio.to_thread.run_sync(self.disk.measure)
+        found = await in_a_thread(self.disk.measure)
         if self.disk.take(found.limited):
             self.look_again()
         # Files that hold nothing are kept for use where there is room, and are room where there is none.

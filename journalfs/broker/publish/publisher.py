@@ -14,7 +14,7 @@ from journalfs.broker.limits.admission import Admitted
 from journalfs.broker.publish.flushed import Flushed
 from journalfs.broker.publish.framing import Framer, Framing, framing_of
 from journalfs.broker.publish.publication import path_of
-from journalfs.engine.waiting import FairLock, Slices, unbroken
+from journalfs.engine.waiting import FairLock, Slices, in_a_thread, unbroken
 from journalfs.errors import JournalfsError, failing
 from journalfs.limits import PARSED_PIECE_BYTES, SPOOLED_IN_MEMORY_BYTES_MAX
 from journalfs.message.outgoing import Buffer, Outgoing, WholeFile
@@ -96,7 +96,7 @@ class FilePublisher:
             self._spool.take(data)
             return
         with failing("keep the content", self._file_name):
-            await trio.to_thread.run_sync(lambda: self._spool.append(data))
+            await in_a_thread(lambda: self._spool.append(data))
 
     async def _publish_completed(self, framer: Framer, data: bytes, admitted: Admitted) -> None:
         before = framer.mark()
@@ -168,7 +168,7 @@ class FilePublisher:
 
     async def _sync(self) -> None:
         with failing("sync the content", self._file_name):
-            await trio.to_thread.run_sync(self._spool.sync)
+            await in_a_thread(self._spool.sync)
 
     def _note_id(self) -> str:
         """One for all that is not published yet."""
@@ -233,7 +233,7 @@ class FilePublisher:
 
     async def _keep(self, rest: Buffer, error: JournalfsError) -> None:
         with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(self._set_aside, rest, error)
+            await in_a_thread(lambda: self._set_aside(rest, error))
 
     def _set_aside(self, rest: Buffer, error: JournalfsError) -> None:
         """In a thread."""

@@ -58,7 +58,7 @@ class AutoDeleting:
     async def scan(self, *, first: bool = False) -> None:
         try:
             await self._scan(first, self.awaited() if first else ())
-        except JournalfsError as error:
+        except (JournalfsError, MemoryError) as error:
             self.core.events.add("not-deleted", f"unused queues stay until the next look: {error}")
 
     async def _scan(self, first: bool, awaited: Sequence[str]) -> None:

@@ -151,6 +151,8 @@ class JournalLoader:
     """By slot, files of which nothing could be read when they were last tried."""
     _void: bool = False
     """What the live state was made from turned out to be readable otherwise than it was."""
+    broken: bool = False
+    """True once a part of some records was applied: the live state is only to be replaced."""
     _doubt: Doubt = field(default_factory=Doubt)
     _reader: DirectoryReader | None = None
     _matched: tuple[JournalDirectory, list[ReadFile]] | None = None
@@ -239,6 +241,7 @@ class JournalLoader:
             self._read(read, hold_back=False)
         except (FileTorn, CoreRefused) as error:
             self._refuse(read, str(error))
+            self.broken = False  # it is damage, which reading anew would meet again
 
     @property
     def unreadable(self) -> bool:
@@ -365,6 +368,8 @@ class JournalLoader:
         `newest_first`: id and name of the files it uses. `list_files`: others than the current one may have
         changed.
         """
+        if self.broken:
+            return PollResult.REWRITTEN
         if self.limit is None or self._last_own is None:
             self.state.foresee()
         self.limit = (file_id, end)
@@ -430,6 +435,8 @@ class JournalLoader:
         return self.limit[1] if read.file.file_id == self.limit[0] else read.position
 
     def _poll(self, *, settled: bool = False) -> PollResult:
+        if self.broken:
+            return PollResult.REWRITTEN
         self._unlisted = 0
         listing = self._list()
         matched = self._matched
@@ -598,9 +605,15 @@ class JournalLoader:
         )
         self.files.note_unreadable(read.slot, mapped)
         read.end_crc = mapped.reading(lambda: crc32c_of_mapped(mapped, end_begins(scan.end), scan.end))
-        self.state.apply(read.slot, mapped, scan)
-        read.records += scan.count
-        read.position = scan.end
+        try:
+            self.state.apply(read.slot, mapped, scan)
+            read.records += scan.count
+            read.position = scan.end
+        except BaseException:
+            # Some of the records were applied. If they were applied once more, transactions would count their
+            # records twice and come to nothing: what they acknowledged would be delivered again.
+            self.broken = True
+            raise
         read.prefix_crc = prefix_crc
         read.window_crc = None
         return True

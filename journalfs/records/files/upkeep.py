@@ -80,7 +80,7 @@ class Upkeep:
             try:
                 await self.tidy()
                 level = logging.WARNING
-            except (OSError, JournalfsError) as error:
+            except (OSError, JournalfsError, MemoryError) as error:
                 log.log(level, "journal upkeep stopped short: %s", error)
                 # A full disk stops it at each change.
                 level = logging.DEBUG if self._writer.short_of_space else logging.WARNING
@@ -126,7 +126,7 @@ class Upkeep:
                 await self._give_back()
                 if self._writer.could_go_on() or await self._squeeze() is not None:
                     await unbroken(self._keep_ready)
-            except (OSError, JournalfsError) as error:
+            except (OSError, JournalfsError, MemoryError) as error:
                 log.debug("no room could be made in the journal: %s", error)
             self._seen_without_room = seen
 

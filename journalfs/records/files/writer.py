@@ -273,10 +273,10 @@ class JournalWriter:
             return None
         self._begin_staging()
         self._refuse_in_last_file()
-        status = self._staged(batch.stage(self._stage, self.ledger), batch.staged_records)
+        status = self._stage_some(batch)
         while status == NO_ROOM:
             self._make_room(batch.needed_bytes, for_add=True)
-            status = self._staged(batch.stage(self._stage, self.ledger), batch.staged_records)
+            status = self._stage_some(batch)
         if status == TOO_LONG:
             return None
         if status in _REFUSALS:
@@ -293,10 +293,10 @@ class JournalWriter:
         self._begin_staging()
         batch = UpdateBatch(record_ids, tx_id=tx, user_type=user_type, body=body)
         length = record_bytes(RecordKind.UPDATE_TX, len(body))
-        status = self._staged(batch.stage(self._stage, self.ledger), batch.staged_records)
+        status = self._stage_some(batch)
         while status == NO_ROOM:
             self._make_room(length)
-            status = self._staged(batch.stage(self._stage, self.ledger), batch.staged_records)
+            status = self._stage_some(batch)
         if status != STAGED:
             raise RecordRefused(f"updates of transaction {tx}: {_REFUSALS[status]}")
         return Position(self._position)
@@ -310,7 +310,7 @@ class JournalWriter:
         self._begin_staging()
         batch = DeleteBatch(record_ids)
         length = record_bytes(RecordKind.DELETE, 0)
-        while self._staged(batch.stage(self._stage, self.ledger), batch.staged_records) == NO_ROOM:
+        while self._stage_some(batch) == NO_ROOM:
             self._make_room(length)
         return batch.staged()
 
@@ -438,6 +438,13 @@ class JournalWriter:
 
     def take_back(self, tail: Tail) -> Position:
         """Go on behind what was published meanwhile. The position up to which it is durable."""
+        try:
+            return self._taken_back(tail)
+        except BaseException:
+            self.committer.break_off()  # what is staged next would overwrite what was published
+            raise
+
+    def _taken_back(self, tail: Tail) -> Position:
         fields, file = tail.fields, self.current
         reached = Position(self._position + int(fields.flushed_records))
         self._position = reached
@@ -464,10 +471,14 @@ class JournalWriter:
         return self._append(kind, record_id, tx_id, user_type, body)
 
     def _append(self, kind: int, record_id: int, tx_id: int, user_type: int, body: bytes) -> Position:
-        status = self._stage.put(self.ledger, kind, record_id, tx_id, user_type, body)
-        if status == NO_ROOM:
-            self._make_room(record_bytes(kind, len(body)), for_add=takes_room(kind, user_type))
+        try:
             status = self._stage.put(self.ledger, kind, record_id, tx_id, user_type, body)
+            if status == NO_ROOM:
+                self._make_room(record_bytes(kind, len(body)), for_add=takes_room(kind, user_type))
+                status = self._stage.put(self.ledger, kind, record_id, tx_id, user_type, body)
+        except MemoryError:
+            self._refuse_uncounted()
+            raise
         if status != STAGED:
             name = RecordKind(kind).name
             raise RecordRefused(f"{name} of record {record_id}, transaction {tx_id}: {_REFUSALS[status]}")
@@ -483,6 +494,21 @@ class JournalWriter:
             raise ReadOnlyStore(f"{self.current.name}: the journal takes no more records{self._why()}")
         if self._owed:
             self._roll_back_owed()
+
+    def _stage_some(self, batch: TextBatch | CopyBatch | UpdateBatch | DeleteBatch) -> int:
+        """Stage what is left of a batch as far as it fits. Returns its status."""
+        try:
+            status = batch.stage(self._stage, self.ledger)
+        except MemoryError:
+            self._staged(STAGED, batch.staged_records)  # they are in the buffer, and written with the next
+            self._refuse_uncounted()
+            raise
+        return self._staged(status, batch.staged_records)
+
+    def _refuse_uncounted(self) -> None:
+        """Accept nothing more where memory ran out while a record was counted: files say nothing then."""
+        if self.ledger.failed:
+            self.committer.break_off()
 
     def _staged(self, status: int, records: int) -> int:
         """So many records were staged. Returns `status`."""
@@ -520,17 +546,24 @@ class JournalWriter:
         stage, file = self._stage, self.current
         if stage.record_count == 0:
             return
-        if self.settings.checksums:
-            stage.checksum(file.file_id, file.previous)
-        file.records_end = stage.file_offset + stage.used_bytes
-        assert file.handle is not None
-        length = stage.seal(file.handle.alignment_bytes)
-        file.end += length
-        file.last_position = self._position
-        self._staged_since_ns = None
-        self._stage = self._empty_stage()
-        self._begin_stage()
-        self.committer.push(Flush(file.handle, file.file_id, stage, length, self._position))
+        following = self._empty_stage()  # there may be no memory for it, and until here nothing has changed
+        try:
+            if self.settings.checksums:
+                stage.checksum(file.file_id, file.previous)
+            file.records_end = stage.file_offset + stage.used_bytes
+            assert file.handle is not None
+            length = stage.seal(file.handle.alignment_bytes)
+            file.end += length
+            file.last_position = self._position
+            self._staged_since_ns = None
+            self._stage = following
+            self._begin_stage()
+            self.committer.push(Flush(file.handle, file.file_id, stage, length, self._position))
+        except BaseException:
+            # What is sealed and not pushed is never written. Whatever is staged behind it would count as
+            # durable, behind a hole: what was answered would be gone, what was acknowledged would come again.
+            self.committer.break_off()
+            raise
 
     def _make_room(self, length: int, *, for_add: bool = False) -> None:
         if length > self.record_bytes_max:

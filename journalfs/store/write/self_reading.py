@@ -95,8 +95,12 @@ class SelfReadingStore(JournalStore, JournalReader):
         settings say: what is shown says what there is to be taken.
         """
         self._unsealed = True
-        await self._told(self.journals.messages.durable(position))
-        await self.show()
+        try:
+            await self._told(self.journals.messages.durable(position))
+            await self.show()
+        except BaseException:
+            self.core.behind = True  # it may be durable all the same: whoever looks finds out
+            raise
 
     async def settled_unbroken(self, position: Position, *, only_adds: bool) -> None:
         """The same for who must not be cancelled; a lone publisher does not go through the scheduler."""
@@ -140,34 +144,44 @@ class SelfReadingStore(JournalStore, JournalReader):
             raise
 
     def take_over(self) -> None:
-        """Where it was given up: if more is durable by now; whoever waited was told so."""
+        """Where it was given up: if more is durable by now; whoever waited was told so. Raises
+        `OutOfResources` and MemoryError: what was acknowledged would be shown, and delivered again.
+        """
         reached = self.journals.messages.committer.reached_position
         if not self._given_up or (reached > self._advanced_to and not self._reading_anew.locked()):
             self._take_over_now()
 
     def _take_over_now(self) -> bool:
-        """Take over what is durable, for somebody who looks. False: it could not be."""
+        """Take over what is durable, for somebody who looks. False: it could not be. Raises `OutOfResources`
+        and MemoryError: the next one to look may succeed.
+        """
         try:
             if self._advance() is PollResult.REWRITTEN:
                 self._replace_loader(self._loaded_whole())
-        except OutOfResources:
-            self.core.behind, self._given_up = True, False  # the next one to look may succeed
-            return False
+        except (OutOfResources, MemoryError):
+            self.core.behind, self._given_up = True, False
+            raise
         except (OSError, JournalfsError) as error:
+            self.core.behind = False  # it is tried again when something changes, or is looked for
             self.core.events.add("follow-failed", f"cannot look at the store: {error}")
             return False
         return True
 
     def current(self) -> bool:
         """Take over what is durable; False where it cannot be, as while the journal is being read anew."""
-        return not self._reading_anew.locked() and self._take_over_now()
+        if self._reading_anew.locked():
+            return False
+        try:
+            return self._take_over_now()
+        except (OutOfResources, MemoryError):
+            return False
 
     def while_waiting(self) -> None:
         """The disk is busy: a good time to catch up, if it is worth it."""
         if self.core.behind:
             written = self.journals.messages.committer.counts.bytes_written
             if written - self._behind_since_bytes >= CATCH_UP_BYTES_MIN:
-                self._take_over_now()
+                self.current()
 
     def holds(self, name: str) -> bool:
         return self.core.is_rendered(name)
@@ -200,7 +214,24 @@ class SelfReadingStore(JournalStore, JournalReader):
         if self._look_at_bindings():
             self._take_over(True, PollResult.UNCHANGED)
 
+    async def _reload(self) -> None:
+        try:
+            await super()._reload()
+        except BaseException:
+            self.core.behind, self._given_up = True, False
+            raise
+
     def _replace_loader(self, loader: JournalLoader) -> None:
+        old = self.core.loaded
+        try:
+            self._replaced_by(loader)
+        except BaseException:
+            # Parts are carried over from the old one, which is read anew by whoever looks next.
+            old.broken, self.core.loaded = True, old
+            self.core.epoch += 1
+            raise
+
+    def _replaced_by(self, loader: JournalLoader) -> None:
         super()._replace_loader(loader)
         writer = self.journals.messages
         for name in [file.name for file in writer.data if not file.going]:
@@ -210,9 +241,23 @@ class SelfReadingStore(JournalStore, JournalReader):
         self._follow_pages()
 
     def _advance(self, *, list_files: bool = False) -> PollResult:
-        self.core.behind = self._given_up = False
+        """Take over what is durable. Whatever it raises, the next one to look does so again before anything
+        is shown.
+        """
         self.core.waking.begin(only_messages=True)
+        self.core.behind = self._given_up = False
+        try:
+            return self._advanced(list_files=list_files)
+        except BaseException:
+            # Left as it was, what was acknowledged since would be shown, and delivered again.
+            self.core.behind, self._given_up = True, False
+            raise
+
+    def _advanced(self, *, list_files: bool) -> PollResult:
         writer = self.journals.messages
+        if self.core.loaded.broken:
+            # Not in a thread, while others look: what it shows was acknowledged.
+            self._replace_loader(self._loaded_whole())
         self._advanced_to = Position(writer.committer.reached_position)
         result = self.core.loader.advance(
             *writer.durable_end(), newest_first=writer.newest_first(), list_files=list_files

@@ -44,7 +44,7 @@ from journalfs.change.message_settings import stage_message_update
 from journalfs.change.store_parts import StoreParts
 from journalfs.engine.page_file import PageStore
 from journalfs.engine.tail import Tail
-from journalfs.engine.waiting import together
+from journalfs.engine.waiting import in_a_thread, together
 from journalfs.errors import JournalfsError, NoSuchName, NotInOlderStore, SettingRefused, StoreAway
 from journalfs.format.core_message import CoreType
 from journalfs.ids import MessageId, PageNumber, Position
@@ -461,12 +461,12 @@ class WritingStore(SelfReadingStore):
                 await self.follow_due()
                 self.sending.clear_replaced()
                 await self.paged.look()
-                await trio.to_thread.run_sync(self.removing.remove_bodies)
+                await in_a_thread(self.removing.remove_bodies)
                 await self.keeping.look()
                 await self.flushed.tidy()
                 await self.admission.scan_disk()
                 self.admission.tick()
-            except (OSError, JournalfsError) as error:
+            except (OSError, JournalfsError, MemoryError) as error:
                 self.core.events.add("follow-failed", f"cannot look at the store: {error}")
             self._tell_failure()
             await trio.sleep(FOLLOW_INTERVAL_S)

@@ -20,6 +20,12 @@ jfs_status ledger_grow(void **items, uint32_t count, uint32_t *room, size_t stri
     return JFS_OK;
 }
 
+jfs_status ledger_room(void **items, uint32_t count, uint32_t *room, size_t stride, uint64_t more) {
+    jfs_status status = JFS_OK;
+    while (status == JFS_OK && count + more > *room) status = ledger_grow(items, *room, room, stride);
+    return status;
+}
+
 jfs_status jfs_ledger_new(jfs_ledger **out) {
     jfs_ledger *const ledger = calloc(1, sizeof *ledger);
     jfs_status status = JFS_NO_MEMORY;
@@ -265,6 +271,35 @@ static jfs_status apply_plain(jfs_ledger *ledger, uint32_t slot, const jfs_recor
     return ledger_update(ledger, slot, entry, record->length, record->user_type, 1);
 }
 
+uint32_t ledger_cancelled_by(const jfs_ledger *ledger, const live_entry *entry) {
+    uint32_t groups = 2; /* the record itself, and its newest updates */
+    for (uint32_t at = entry->older; at != NONE; at = ledger->groups[at].next) groups++;
+    return groups;
+}
+
+/* Get the memory that a record which cancels others needs, before anything is counted: half of a delete counted
+ * would let the file of a live record be set free. All other records are counted as a whole or not at all as it is. */
+static jfs_status room_for(jfs_ledger *ledger, uint32_t slot, const jfs_record *record) {
+    const live_entry *entry;
+    uint64_t cancelled = 0, groups = 0;
+    if (record->kind == JFS_DELETE) {
+        entry = find_any(ledger, record->record_id);
+        if (entry != NULL) cancelled = ledger_cancelled_by(ledger, entry);
+    } else if (record->kind == JFS_COMMIT || record->kind == JFS_ROLLBACK) {
+        ledger_tx_needs(ledger, record->tx_id, &cancelled, &groups);
+    } else {
+        return JFS_OK;
+    }
+    file_entry *const file = &ledger->files[slot];
+    if (cancelled > ledger->file_count) cancelled = ledger->file_count;
+    const jfs_status status = ledger_room((void **)&file->negatives, file->negative_count, &file->negative_room,
+                                          sizeof *file->negatives, cancelled);
+    if (status != JFS_OK || groups == 0) return status;
+    return ledger_room((void **)&ledger->groups, ledger->group_count, &ledger->group_room, sizeof *ledger->groups, groups);
+}
+
+int jfs_ledger_failed(const jfs_ledger *ledger) { return ledger->failed; }
+
 jfs_status jfs_ledger_apply(jfs_ledger *ledger, uint32_t slot, const jfs_record *records, uint32_t count) {
     jfs_status status = ledger->failed ? JFS_NO_MEMORY : JFS_OK;
     if (slot >= ledger->file_count) return JFS_RANGE;
@@ -273,9 +308,14 @@ jfs_status jfs_ledger_apply(jfs_ledger *ledger, uint32_t slot, const jfs_record 
         const jfs_record *const record = &records[i];
         const int has_tx = record->kind >= JFS_ADD_TX && record->kind != JFS_DELETE;
         if (record->kind == JFS_EVENT) continue;
+        status = room_for(ledger, slot, record);
+        if (status != JFS_OK) return status; /* nothing of it was counted */
         if (has_tx && record->tx_id > ledger->tx_id_max) ledger->tx_id_max = record->tx_id;
         if (record->kind < JFS_PREPARE && record->record_id > ledger->id_max) ledger->id_max = record->record_id;
         status = has_tx ? ledger_tx_record(ledger, slot, record) : apply_plain(ledger, slot, record);
+        /* An end that was counted in part can be neither repeated nor taken back. */
+        if (status != JFS_OK && has_tx && record->kind >= JFS_PREPARE) ledger->failed = 1;
+        if (status != JFS_OK && record->kind == JFS_DELETE) ledger->failed = 1;
     }
     return status;
 }

@@ -96,8 +96,9 @@ jfs_status jfs_ledger_reclaimable(jfs_ledger *ledger, const uint32_t *slots, uin
     reckoning made;
     jfs_status status;
     ledger_settle_all(ledger);
-    status = reckoning_make(&made, ledger, slots, count);
     memset(reclaimable, 0, count);
+    if (ledger->failed) return JFS_NO_MEMORY; /* else the file of a live record might be set free */
+    status = reckoning_make(&made, ledger, slots, count);
     for (uint32_t i = 0; i < count && status == JFS_OK; i++) {
         const file_entry *const file = &ledger->files[slots[i]];
         if (is_needed(&made, file, i, reclaimable)) continue;
@@ -143,6 +144,7 @@ void jfs_ledger_totals(const jfs_ledger *ledger, jfs_ledger_counts *out) {
 jfs_status jfs_ledger_live_ids(jfs_ledger *ledger, int64_t *out, uint64_t room, uint64_t *count) {
     uint64_t at = 0;
     ledger_settle_all(ledger);
+    if (ledger->failed) return JFS_NO_MEMORY;
     for (uint32_t i = 0; i < ledger->live_count; i++) {
         const live_entry *const entry = &ledger->live[i];
         if (!entry->used || (entry->flags & (LIVE_PENDING | LIVE_LEFTOVER))) continue;

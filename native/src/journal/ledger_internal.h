@@ -107,6 +107,9 @@ struct jfs_ledger {
 /* Doubles an array of `stride`-byte items when it is full. */
 jfs_status ledger_grow(void **items, uint32_t count, uint32_t *room, size_t stride);
 
+/* Makes room for `more` items behind the first `count`. */
+jfs_status ledger_room(void **items, uint32_t count, uint32_t *room, size_t stride, uint64_t more);
+
 live_entry *ledger_find(jfs_ledger *ledger, int64_t id);
 live_entry *ledger_find_now(const jfs_ledger *ledger, int64_t id); /* whatever is still to be settled */
 tx_entry *ledger_find_tx(const jfs_ledger *ledger, int64_t tx_id);
@@ -118,6 +121,7 @@ jfs_status ledger_update(jfs_ledger *ledger, uint32_t slot, live_entry *entry, u
                          int replaces);
 jfs_status ledger_delete(jfs_ledger *ledger, uint32_t slot, live_entry *entry);
 void ledger_forget(jfs_ledger *ledger, live_entry *entry);
+uint32_t ledger_cancelled_by(const jfs_ledger *ledger, const live_entry *entry); /* files at most, if it is deleted */
 
 /* Updates of a record that is not there: its file was set free or compacted after it had been deleted. They keep
    no file, but their delete has to outlive them: without it they would tell of a record that is lost. */
@@ -132,5 +136,7 @@ void ledger_settle_all(jfs_ledger *ledger);
 jfs_status ledger_tx_record(jfs_ledger *ledger, uint32_t slot, const jfs_record *record);
 jfs_status ledger_tx_check(jfs_ledger *ledger, uint8_t kind, int64_t tx_id, int64_t record_id);
 void ledger_tx_free_all(jfs_ledger *ledger);
+/* What the end of a transaction may need, as long as it is counted at once: files that it cancels in, and groups. */
+void ledger_tx_needs(const jfs_ledger *ledger, int64_t tx_id, uint64_t *cancelled, uint64_t *groups);
 
 #endif

@@ -227,7 +227,7 @@ jfs_status jfs_ledger_settle(jfs_ledger *ledger, uint32_t operations) {
 }
 
 void ledger_settle_all(jfs_ledger *ledger) {
-    while (jfs_ledger_settle(ledger, UINT32_MAX) == JFS_FULL) continue;
+    while (!ledger->failed && jfs_ledger_settle(ledger, UINT32_MAX) == JFS_FULL) continue;
 }
 
 /* Whether it changes what is not there: updates of that may be among what is still to be settled. */
@@ -260,6 +260,19 @@ static jfs_status tx_settle(jfs_ledger *ledger, tx_entry *tx, int committed) {
     status = settle_some(ledger, tx, UINT32_MAX);
     tx_release(tx);
     return status;
+}
+
+void ledger_tx_needs(const jfs_ledger *ledger, int64_t tx_id, uint64_t *cancelled, uint64_t *groups) {
+    const tx_entry *const tx = ledger_find_tx(ledger, tx_id);
+    if (tx == NULL) return;
+    *cancelled += tx->touched_count;
+    if (tx->operation_count > LONG) return; /* counted bit by bit afterwards */
+    *groups += tx->operation_count;
+    for (uint32_t i = 0; i < tx->operation_count; i++) {
+        const live_entry *const entry =
+            tx->operations[i].kind == JFS_DELETE_TX ? ledger_find_now(ledger, tx->operations[i].id) : NULL;
+        if (entry != NULL) *cancelled += ledger_cancelled_by(ledger, entry);
+    }
 }
 
 static jfs_status keep_for_good(jfs_ledger *ledger, int64_t tx_id) {
