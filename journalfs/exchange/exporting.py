@@ -5,16 +5,27 @@ from __future__ import annotations
 import io
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+import trio
+
+from journalfs.account.advice import MESSAGE
+from journalfs.account.books import Books, NotCarried, not_asked_for
+from journalfs.account.entries import UNKNOWN, Account, Standing, Totals, exactly
+from journalfs.account.filters import EVERYTHING, Wanted
+from journalfs.account.left import books_of, left_of
+from journalfs.account.taking import account_of
 from journalfs.exchange.journals import Told
 from journalfs.exchange.xml_out import XmlWriter
 from journalfs.live.stored_runs import each_place
 from journalfs.message.envelope import decode_envelope
 from journalfs.store.store import JournalStore
 from journalfs.views.queues import StoreQueue
+from journalfs.views.views import QueueView
 from journalfs.windows import whole_lines
 
 if TYPE_CHECKING:
@@ -106,44 +117,129 @@ _DAMAGE: Final = b',"damage":"'
 Advance = Callable[[int], None]
 
 
-def export_store(store: JournalStore, file_format: str, out: BinaryIO, told: Told, advance: Advance) -> None:
-    """Write all live messages of a store as `jsonl`, `xml` or `parquet`. `advance` is given how many messages
-    were written. Memory does not grow with the store.
+@dataclass(slots=True)
+class Exported:
+    """What became of a store's messages: counts by `ADDRESS::QUEUE`."""
+
+    account: Account
+    wanted: Wanted
+    carried: Counter[str] = field(default_factory=Counter)
+    not_carried: list[NotCarried] = field(default_factory=list)
+    held: bool = False
+    """Messages that a prepared transaction acknowledged are in the file."""
+    beside_broker: bool = False
+    """A broker may change the store while it is read: account and messages may be of two moments."""
+
+    def left(self, queue: str, reason: str, standing: str = Standing.DAMAGED, kind: str = MESSAGE) -> None:
+        """Count a message of a queue that is not in the file."""
+        self.not_carried.append(NotCarried(queue, standing, reason, exactly(1), kind, asked=False))
+
+    def not_wanted(self, queue: str, count: int) -> None:
+        if count:
+            self.not_carried.append(not_asked_for(queue, count, self.wanted.told()))
+
+    def books(self, made: str) -> Books:
+        """Return balanced books. Raises `BooksDoNotBalance`."""
+        rows = [*self.not_carried, *left_of(self.account, self.wanted, held=self.held)]
+        if self.beside_broker:
+            reason = "the broker sent or consumed messages of it while it was read"
+            rows += [
+                NotCarried(queue, Standing.LIVE, reason, UNKNOWN, "changed-meanwhile", asked=True)
+                for queue in sorted(self.carried.keys() | self.account.queues.keys())
+                if self._unexplained(queue, rows)
+            ]
+        return books_of(self.account, self.carried, rows, self.wanted, made=made)
+
+    def _unexplained(self, queue: str, rows: Sequence[NotCarried]) -> int:
+        """Return how many messages of a queue are neither carried nor in a row."""
+        told = sum(one.messages.messages or 0 for one in rows if one.queue == queue)
+        return self.account.queues.get(queue, Totals()).there - self.carried[queue] - told
+
+
+def export_store(
+    store: JournalStore,
+    file_format: str,
+    out: BinaryIO,
+    told: Told,
+    advance: Advance,
+    *,
+    wanted: Wanted = EVERYTHING,
+) -> Exported:
+    """Write the wanted live messages of a store as `jsonl`, `xml` or `parquet`, and count what became of all.
+    `advance` is given how many messages were written. Memory does not grow with the store.
     """
+    wanted.refuse_unknown(name_of(queue) for queue in store.queues())
+    beside = store.core.live_broker
+    exported = Exported(account_of(store), wanted, held=file_format == "xml", beside_broker=beside)
     if file_format == "xml":
-        XmlWriter(out, told.note, told.lost, advance).write(store)
-        return
+        XmlWriter(out, told.note, told.lost, advance, exported).write(store)
+        return exported
     if file_format == "jsonl":
-        for queue in store.queues():
-            for lines in _lines_of(queue, told):
+        for queue in chosen_queues(store, wanted):
+            for lines in _lines_of(queue, told, exported):
                 out.write(lines)
             advance(len(queue))
-        return
+        return exported
     from journalfs.exchange.parquet_out import ParquetWriter  # noqa: PLC0415 - few need it
 
     writer = ParquetWriter(out)
-    for queue in store.queues():
-        for lines in _lines_of(queue, told):
+    for queue in chosen_queues(store, wanted):
+        for lines in _lines_of(queue, told, exported):
             writer.lines(lines.removesuffix(b"\n").split(b"\n"))
         advance(len(queue))
     writer.close()
+    return exported
 
 
-def _lines_of(queue: StoreQueue, told: Told) -> Iterator[bytes]:
-    """Whole lines, many at a time. A message that cannot be read is among them, with what there is of it."""
-    for lines in whole_lines(queue.open_all()):
+def name_of(queue: StoreQueue) -> str:
+    return f"{queue.model.address}::{queue.name}"
+
+
+def chosen_queues(store: JournalStore, wanted: Wanted) -> list[StoreQueue]:
+    """Return the queues whose messages may be wanted."""
+    return [queue for queue in store.queues() if wanted.wants_queue(queue.model.address, queue.name)]
+
+
+def _lines_of(queue: StoreQueue, told: Told, exported: Exported) -> Iterator[bytes]:
+    """Whole lines, many at a time. A message that cannot be read is among them, with what there is of it; it
+    does not count as carried.
+    """
+    name, lines_count = name_of(queue), 0
+    view: QueueView = queue
+    if exported.wanted.selector is not None:
+        view = trio.run(_found, queue, exported.wanted.selector)
+        exported.not_wanted(name, queue.content.count() - len(view))
+    for lines in whole_lines(view.open_all()):
+        count = lines.count(b"\n") + (not lines.endswith(b"\n"))
         if _DAMAGE in lines:
-            _tell_damage(queue, lines, told)
+            count -= _tell_damage(queue, lines, told, exported)
+        lines_count += count
         yield lines
+    exported.carried[name] += lines_count
 
 
-def _tell_damage(queue: StoreQueue, lines: bytes, told: Told) -> None:
+async def _found(queue: StoreQueue, selector: str) -> QueueView:
+    """Return the messages of a queue that a selector accepts, once all are judged."""
+    await queue.understand(selector)
+    view = queue.where(selector)
+    await view.find()
+    return view
+
+
+def _tell_damage(queue: StoreQueue, lines: bytes, told: Told, exported: Exported) -> int:
+    """Count messages that are not whole in their lines, tell of those that the account does not list, and
+    return how many they are.
+    """
     found = (decode_envelope(line) for line in lines.splitlines() if _DAMAGE in line)
-    damaged = {one["id"]: one["damage"] for one in found if "damage" in one}
-    if not damaged:
-        return
+    damaged = {one["id"]: str(one["damage"]) for one in found if "damage" in one}
+    for reason in damaged.values():
+        exported.left(name_of(queue), reason)
+    listed = {one.id for one in exported.account.losses}
+    if listed >= damaged.keys():
+        return len(damaged)
     for run in queue.content.live():
         for place in each_place(queue.content, run):
-            if place.message_id in damaged:
+            if place.message_id in damaged and place.message_id not in listed:
                 where = f"{place.file.path}: at offset {place.offset}"
                 told.lost(f"{where}: message {place.message_id} of {queue.name}: {damaged[place.message_id]}")
+    return len(damaged)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import re
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from journalfs.engine.xml import LEFT_OUT, XmlElements
-from journalfs.errors import DecodeError, JournalfsError
+from journalfs.errors import Damaged, DecodeError, JournalfsError
 from journalfs.exchange.amqp_core import as_core
 from journalfs.format.bindings import RoutingType
 from journalfs.format.core_message import CoreType
@@ -21,6 +22,9 @@ from journalfs.message.outgoing import CoreMessage, Outgoing, pieces
 from journalfs.selector import values
 from journalfs.store.store import JournalStore
 from journalfs.views.queues import StoreQueue
+
+if TYPE_CHECKING:
+    from journalfs.exchange.exporting import Exported
 
 MESSAGES_AT_ONCE: Final = 4096
 
@@ -52,7 +56,9 @@ _NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uff
 
 
 class XmlWriter:
-    """Writes one store. `told` is given what cannot be said in XML, `lost` which message is left out."""
+    """Writes one store. `told` is given what cannot be said in XML, `lost` which message is left out;
+    `exported` counts what became of each, and says which messages are wanted.
+    """
 
     def __init__(
         self,
@@ -60,8 +66,13 @@ class XmlWriter:
         told: Callable[[str], None],
         lost: Callable[[str], None],
         advance: Callable[[int], None],
+        exported: Exported,
     ) -> None:
         self._out = out
+        self._exported = exported
+        self._wanted = exported.wanted
+        self._full_names: dict[str, str] = {}
+        """`ADDRESS::QUEUE` of each queue."""
         self._told = told
         self._lost = lost
         self._advance = advance
@@ -72,7 +83,14 @@ class XmlWriter:
 
     def write(self, store: JournalStore) -> None:
         self._out.write(b"\n<activemq-journal>\n   <bindings>")
+        queues = [
+            queue for queue in store.queues() if self._wanted.wants_queue(queue.model.address, queue.name)
+        ]
+        self._full_names = {queue.name: f"{queue.model.address}::{queue.name}" for queue in queues}
+        of_them = {queue.model.address for queue in queues}
         for address in store.addresses():
+            if self._wanted.queues and address.name not in of_them:
+                continue
             kinds = ",".join(one.name for one in address.model.binding.routing_types)
             self._element(
                 "address-binding",
@@ -80,10 +98,10 @@ class XmlWriter:
                 ("name", address.name),
                 ("id", address.address_id),
             )
-        for queue in store.queues():
+        for queue in queues:
             self._queue_binding(queue)
         self._out.write(b"\n   </bindings>\n   <messages>")
-        self._messages(list(store.queues()))
+        self._messages(queues)
         self._out.write(b"\n   </messages>\n</activemq-journal>")
         if self._lost_characters:
             text = "characters that XML cannot have (NUL and other control characters) became U+FFFD"
@@ -117,20 +135,26 @@ class XmlWriter:
         for together in _sharing(queues):
             shared = _shared_ids(together)
             for queue in together:
+                left_out = 0
                 for run in _runs(queue):
-                    self._run(queue, run, shared)
+                    chosen = self._wanted.chosen(queue.content, run)
+                    left_out += len(run) - len(chosen)
+                    if len(chosen):
+                        self._run(queue, chosen, shared)
+                self._exported.not_wanted(self._full_names[queue.name], left_out)
 
     def _run(self, queue: StoreQueue, run: Run, shared: Mapping[int, Sequence[str]]) -> None:
         """By the core, but for what is anything but usual."""
         ids, numbers = run.ids(queue.content), run.numbers
         names, which = _names(queue.name, ids, shared)
         queues = [b"".join(map(self._queue, some)) for some in names]
+        self._count(names, which, len(ids))
         lines, _held, _ = run.headers(queue.content)
         at = 0
         while (at := self._elements.write(lines, ids, at, queues, which)) < len(ids):
             number = which[at] if which else 0
             if number != LEFT_OUT:
-                self._one(queue, run.of(numbers[at : at + 1]), queues[number])
+                self._one(queue, run.of(numbers[at : at + 1]), queues[number], names[number])
             at += 1
         self._advance(len(ids))
 
@@ -139,19 +163,35 @@ class XmlWriter:
             self._queues[name] = f'            <queue name="{self._text(name)}"/>\n'.encode()
         return self._queues[name]
 
-    def _one(self, queue: StoreQueue, run: Run, queues: bytes) -> None:
+    def _count(self, names: Sequence[Sequence[str]], which: array[int] | None, messages: int) -> None:
+        """Count messages as carried, in each of their queues."""
+        of_names = Counter({0: messages}) if which is None else Counter(which)
+        for number, count in of_names.items():
+            if number != LEFT_OUT:
+                for name in names[number]:
+                    self._exported.carried[self._full_names[name]] += count
+
+    def _leave(self, names: Sequence[str], reason: str) -> None:
+        """Count a message that was taken for carried, and is not."""
+        for name in names:
+            self._exported.carried[self._full_names[name]] -= 1
+            self._exported.left(self._full_names[name], reason)
+
+    def _one(self, queue: StoreQueue, run: Run, queues: bytes, names: Sequence[str]) -> None:
         for message_id, message in each_stored(queue.content, run):
             if isinstance(message, JournalfsError):
                 self._lost(f"message {message_id} of {queue.name} is left out: {message}")
+                self._leave(names, message.reason if isinstance(message, Damaged) else str(message))
             else:
-                self._message(message_id, message, queues)
+                self._message(message_id, message, queues, names)
 
-    def _message(self, message_id: int, message: Outgoing, queues: bytes) -> None:
+    def _message(self, message_id: int, message: Outgoing, queues: bytes, names: Sequence[str]) -> None:
         try:
             core = message if isinstance(message, CoreMessage) else as_core(message)
             properties = "".join(map(self._property, core.properties.entries))
         except DecodeError as error:
             self._lost(f"message {message_id} is left out: {error}")
+            self._leave(names, error.reason)
             return
         user_id = ""
         if core.user_id is not None:

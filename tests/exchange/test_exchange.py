@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from journalfs.errors import EXIT_DAMAGED
 from tests.exchange.exported import by_queue, read_xml, unpacked
 from tests.frozen import PristineStores
 from tests.mounting import JOURNALFS, journalfs, mounted_for_writing
@@ -19,9 +20,9 @@ from tests.mounting import JOURNALFS, journalfs, mounted_for_writing
 LINES = ("orders-basic", "transactions")
 
 
-def run(*arguments: str | Path) -> str:
+def run(*arguments: str | Path, code: int = 0) -> str:
     done = journalfs(*arguments)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return done.stdout
 
 
@@ -88,7 +89,8 @@ def test_encoded_lines_become_a_journal_with_the_same_messages(
 )
 def test_xml_is_that_of_the_broker(stores: PristineStores, tmp_path: Path, name: str) -> None:
     out = tmp_path / "out.xml"
-    run("export", "--format", "xml", stores[name] / "data", out)
+    code = EXIT_DAMAGED if name == "transactions" else 0  # what prepared ones sent is in no queue
+    run("export", "--format", "xml", stores[name] / "data", out, code=code)
     assert read_xml(out.read_bytes()) == read_xml(unpacked(f"{name}.exp.xml.zst"))
 
 
@@ -192,7 +194,8 @@ def test_what_is_exported_can_be_imported(stores: PristineStores, tmp_path: Path
         pytest.importorskip("pyarrow")
     source, store = stores["amq-5.4-clean"], tmp_path / "store"
     out = tmp_path / f"out.{form}"
-    run("export", "--derived", tmp_path / "derived", "--format", form, source, out)
+    # What prepared transactions sent is in no queue, so it is in no export, which says so.
+    run("export", "--derived", tmp_path / "derived", "--format", form, source, out, code=EXIT_DAMAGED)
     run("create", store)
     said = run("import", out, store)
     wanted = [json.loads(line) for line in run("cat", "--derived", tmp_path / "derived", source).splitlines()]

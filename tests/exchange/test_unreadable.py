@@ -71,11 +71,16 @@ def test_all_others_are_exported(
     # Its priority and all behind it, in the middle of the header.
     with changed(bad.file, bad.offset + bad.size_bytes // 2, b"\xff" * (bad.size_bytes // 2 - 8)):
         done = journalfs("export", "--format", form, data, out)
+        again = journalfs("export", "--json", "--format", form, "--overwrite", data, out)
     assert done.returncode == EXIT_DAMAGED
-    assert re.search(
-        rf"{re.escape(str(bad.file))}.*offset {bad.offset}\b.*message {bad.message_id}\b", done.stderr
-    )
-    assert len(done.stderr.splitlines()) == 1
+    found = rf"{re.escape(bad.file.name)}.*\b{bad.offset}\b.*message {bad.message_id}\b"
+    assert re.search(found, done.stderr)
+    assert sum(bad.file.name in line for line in done.stderr.splitlines()) == 1
+    books = json.loads(again.stdout)["books"]
+    assert books["sourceMessages"] == books["carriedMessages"] + 1
+    (left,) = books["notCarried"]
+    assert (left["standing"], left["messages"]) == ("damaged", 1)
+    assert left["queue"].endswith(f"::{queue}")
     missing = ids_of(form, whole) - ids_of(form, out)
     assert missing == ({bad.message_id} if form == "xml" else set())
 
@@ -84,7 +89,7 @@ def test_all_others_are_exported(
 def test_encoded_lines_name_what_they_leave_out(store_copy: Callable[[str], Path], tmp_path: Path) -> None:
     data, whole, out = store_copy("compacted") / "data", tmp_path / "whole", tmp_path / "out"
     done = journalfs("export", "--format", "lines", data, whole)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, "source 258; in OUT 258; not in OUT: 0\n")
     bad = first_of(data, "churn.fan.slow")
     with changed(bad.file, bad.offset + bad.size_bytes, b"\xff\xff\xff\xff"):  # the check size
         done = journalfs("export", "--format", "lines", data, out)
