@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from journalfs import door
+from journalfs.backup.accounts import KeptAccount, taken_at
 from journalfs.backup.contents import BESIDE, SNAPSHOT, Content, Contents, contents_of, now_name
 from journalfs.backup.manifest import (
     BACKUPS,
@@ -56,6 +57,8 @@ class Made(msgspec.Struct, frozen=True):
     content_bytes: int
     new_bytes: int
     """Of pieces that no earlier backup had."""
+    account: KeptAccount
+    """What of the store is in it."""
 
     def line(self) -> str:
         beside = "; a broker was running: what it did meanwhile may be there in part" * (self.how == BESIDE)
@@ -145,6 +148,7 @@ class Backups:
             raise _Changed(error.filename) from error
         except OSError as error:
             raise SystemFailure.from_os(error, error.filename, doing="read the store") from error
+        account = taken_at(contents.layout.root)
         if contents.state() != state:
             raise _Changed(contents.layout.journal_dir)
         self.place.sync()
@@ -157,10 +161,12 @@ class Backups:
             how=contents.how,
             journal_file_bytes=contents.journal_file_bytes,
             files=files,
+            account=account,
         )
         self.place.write(manifest_name(manifest.name), encode(manifest))
         self.place.sync()
-        return Made(manifest.name, manifest.how, len(files), manifest.content_bytes, pieces.new_bytes)
+        sizes = manifest.content_bytes, pieces.new_bytes
+        return Made(manifest.name, manifest.how, len(files), *sizes, account)
 
     def _free_name(self, created_ms: int) -> str:
         """Not before those that are there, whatever the clock says."""
@@ -400,8 +406,15 @@ class Problem(msgspec.Struct, frozen=True):
         return f"{self.backup}: {self.file or 'its description'} at byte {self.offset}: {self.reason}"
 
 
+def lacking(manifest: Manifest) -> Iterator[Problem]:
+    """Yield what the store lacked already when it was backed up: a restored one lacks it, too."""
+    for one in () if manifest.account is None else manifest.account.losses:
+        reason = f"so it was in the store: {one.reason}"
+        yield Problem(manifest.name, one.file, one.offset or 0, reason, one.bytes or 0)
+
+
 def verify(backups: Backups, names: list[str]) -> Iterator[Problem]:
-    """Read every piece of these backups once."""
+    """Read every piece of these backups once, and yield what cannot be restored, or is not in them."""
     checked: dict[str, str | None] = {}
     """By hash why a piece is none; None: it is one."""
     for name in names:
@@ -410,6 +423,7 @@ def verify(backups: Backups, names: list[str]) -> Iterator[Problem]:
         except Damaged as damaged:
             yield Problem(name, None, damaged.offset, damaged.reason)
             continue
+        yield from lacking(manifest)
         for file in manifest.files:
             for index, piece in enumerate(file.pieces):
                 if piece is None:

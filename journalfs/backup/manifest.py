@@ -12,6 +12,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from journalfs.backup.accounts import KeptAccount
 from journalfs.config.files import TOML_NAME
 from journalfs.errors import Damaged, DamagedBackup
 from journalfs.records.files.file_gaps import NOTED
@@ -86,6 +87,8 @@ class Manifest(msgspec.Struct, frozen=True):
     """`snapshot` of a mount, `closed` store, or `beside` a running broker."""
     journal_file_bytes: int
     files: list[BackedUpFile]
+    account: KeptAccount | None = None
+    """What the store had and had not; None: made by a journalfs that took none."""
 
     @property
     def content_bytes(self) -> int:

@@ -10,9 +10,13 @@ from typing import Any
 
 import click
 
+from journalfs.account.books import NO_QUEUE, Books
+from journalfs.account.entries import Account
 from journalfs.backup import Backups
+from journalfs.backup.accounts import LostPiece, restored_books
 from journalfs.backup.backups import verify as problems_of
 from journalfs.cli import common
+from journalfs.cli.books import end_with
 from journalfs.cli.mounts import mount_of_store
 from journalfs.config.layout import locate_store
 from journalfs.errors import EXIT_DAMAGED
@@ -50,10 +54,23 @@ def backup() -> None:
 @_DEST
 @common.json_option
 def make(*, store: Path, dest: str, as_json: bool) -> None:
-    """Make a backup of STORE at DEST; the same as without the word."""
+    """Make a backup of STORE at DEST; the same as without the word.
+
+    A damaged store is copied as it is. Ends with the books, and with 5 if the store lacks something: so does
+    what is restored of the backup.
+    """
+    common.name_in_warnings()
     with _backups(dest, "backup") as backups:
         made = backups.make(*_mounted(store))
-    _say([made], as_json, lambda one: one.line())
+    facts = {key: getattr(made, key) for key in ("name", "how", "files", "content_bytes", "new_bytes")}
+    kept = made.account
+    carried = {name: totals.there for name, totals in kept.queues.items()}
+    carried[NO_QUEUE] = kept.totals.there - sum(carried.values())
+    account = Account(str(store), kept.losses, kept.queues, kept.totals)
+    books = Books.of(account, carried, made="the backup")
+    if not as_json:
+        common.say(made.line())
+    end_with(books, kept.losses, json_to="stdout" if as_json else None, facts=facts)
 
 
 @backup.command("list", epilog="Example: journalfs backup list /backup/broker")
@@ -65,7 +82,8 @@ def list_(*, dest: str, as_json: bool) -> None:
         found = [backups.manifest(name) for name in backups.names()]
     facts = [
         {"name": one.name, "source": one.source, "how": one.how, "files": len(one.files),
-         "bytes": one.content_bytes}
+         "bytes": one.content_bytes, "messages": one.account and one.account.totals.there,
+         "whole": one.account and not one.account.losses}
         for one in found
     ]  # fmt: skip
     _say(facts, as_json, lambda one: "\t".join(map(str, one.values())))
@@ -77,7 +95,9 @@ def list_(*, dest: str, as_json: bool) -> None:
 @click.option("--all", "everything", is_flag=True, help="Every backup.")
 @common.json_option
 def verify(*, dest: str, name: str | None, everything: bool, as_json: bool) -> None:
-    """Read a backup against its checksums. Ends with 5 if something of it cannot be restored."""
+    """Read a backup against its checksums, and list what it lacks. Ends with 5 if something of it cannot be
+    restored, or the store lacked something when it was backed up.
+    """
     with _backups(dest, "verify") as backups:
         names = backups.names() if everything else [name or backups.manifest().name]
         problems = list(problems_of(backups, names))
@@ -109,18 +129,22 @@ def restore(*, dest: str, destination: Path, name: str | None, damaged: bool, as
     """Make the store NEW of a backup at DEST. Each piece is checked; NEW is whole, or not there.
 
     With --damaged a piece that is lost is a hole in NEW, which `journalfs check NEW` lists, and everything
-    else is there. Ends with 5 then.
+    else is there. Ends with the books: what the store had when it was backed up is what is in NEW and what is
+    not. Ends with 5 if something is not, or the store lacked it already.
     """
+    common.name_in_warnings()
     with _backups(dest, "restore") as backups:
         done = backups.restore(destination, name, damaged=damaged)
     manifest = done.manifest
+    pieces = [LostPiece(hole.file or "", hole.offset) for hole in done.holes]
+    books, losses = restored_books(manifest, destination, pieces)
     facts = {"name": manifest.name, "destination": str(destination), "files": len(manifest.files),
              "holes": done.holes}  # fmt: skip
-    _say([facts], as_json, lambda one: f"{one['name']} -> {one['destination']}: {one['files']} files")
-    for hole in done.holes:
-        common.say(f"journalfs: a hole: {hole.line()}", to_people=True)
-    if done.holes:
-        sys.exit(EXIT_DAMAGED)
+    if not as_json:
+        common.say(f"{manifest.name} -> {destination}: {len(manifest.files)} files")
+        for hole in done.holes:
+            common.say(f"journalfs: a hole: {hole.line()}", to_people=True)
+    end_with(books, losses, json_to="stdout" if as_json else None, facts=facts)
 
 
 def _mounted(given: Path) -> tuple[Path, Path | None]:
