@@ -15,31 +15,18 @@ import msgspec
 from journalfs.account.books import NO_QUEUE, Books, NotCarried
 from journalfs.account.entries import UNKNOWN, Account, Entry, Standing, Totals, exactly
 from journalfs.account.taking import account_of
+from journalfs.backup.kept_account import KeptAccount
+from journalfs.backup.manifest import Manifest
 from journalfs.damage import HOLE, Damage
 from journalfs.records.files.kept_damage import note_hole
 from journalfs.showing import shown
 from journalfs.store import open_store
 
 if TYPE_CHECKING:
-    from journalfs.backup.manifest import Manifest
     from journalfs.store.store import JournalStore
 
 SEPARATOR: Final = "::"
 HOLES_TOLD_MAX: Final = 3
-
-
-class KeptAccount(msgspec.Struct, frozen=True):
-    """The account of a store, in the description of its backup. Queues have names as `shown` writes them."""
-
-    queues: dict[str, Totals]
-    totals: Totals
-    losses: list[Entry]
-    """What the store lacked already."""
-    numbers: dict[str, int]
-    """Ids of queues: where a backup has lost the bindings, messages name their queues by these."""
-
-    def text(self) -> str:
-        return self.totals.text()
 
 
 class LostPiece(NamedTuple):

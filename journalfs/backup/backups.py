@@ -13,8 +13,9 @@ from typing import Final
 import msgspec
 
 from journalfs import door
-from journalfs.backup.accounts import KeptAccount, taken_at
+from journalfs.backup.accounts import taken_at
 from journalfs.backup.contents import BESIDE, SNAPSHOT, Content, Contents, contents_of, now_name
+from journalfs.backup.kept_account import KeptAccount
 from journalfs.backup.manifest import (
     BACKUPS,
     FORMAT,

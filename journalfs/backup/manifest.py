@@ -12,7 +12,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from journalfs.backup.accounts import KeptAccount
+from journalfs.backup.kept_account import KeptAccount
 from journalfs.config.files import TOML_NAME
 from journalfs.errors import Damaged, DamagedBackup
 from journalfs.records.files.file_gaps import NOTED

@@ -32,7 +32,8 @@ from journalfs.cli.common import (
 from journalfs.config.older import KINDS
 from journalfs.errors import EXIT_DAMAGED, OlderStore, WrongCall, failing
 from journalfs.exchange.encoded_lines import write_encoded
-from journalfs.exchange.exporting import Exported, export_store, name_of, written_behind
+from journalfs.exchange.exported import Exported, name_of
+from journalfs.exchange.exporting import export_store, written_behind
 from journalfs.exchange.journals import Told, journal_directory
 from journalfs.exchange.targets import mounted_store
 from journalfs.live.content import total_messages

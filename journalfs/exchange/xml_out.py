@@ -7,11 +7,12 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 from journalfs.engine.xml import LEFT_OUT, XmlElements
 from journalfs.errors import Damaged, DecodeError, JournalfsError
 from journalfs.exchange.amqp_core import as_core
+from journalfs.exchange.exported import Exported
 from journalfs.format.bindings import RoutingType
 from journalfs.format.core_message import CoreType
 from journalfs.format.primitives import broker_uuid
@@ -22,9 +23,6 @@ from journalfs.message.outgoing import CoreMessage, Outgoing, pieces
 from journalfs.selector import values
 from journalfs.store.store import JournalStore
 from journalfs.views.queues import StoreQueue
-
-if TYPE_CHECKING:
-    from journalfs.exchange.exporting import Exported
 
 MESSAGES_AT_ONCE: Final = 4096
 
