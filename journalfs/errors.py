@@ -257,6 +257,21 @@ class SelectorError(
         self.reason = reason
 
 
+class NamesUnset(
+    JournalfsError, identifier="selector-names-unset", exit_code=EXIT_WRONG_CALL, errno=errnos.EINVAL
+):
+    """A selector that compares two names of which no message has either, so that it may accept all."""
+
+    def __init__(self, selector: str, names: tuple[str, str]) -> None:
+        first, second = names
+        super().__init__(
+            f"selector {selector!r}: it compares the names {first} and {second}, and no message here has "
+            f"either, so it chooses all messages or none; text stands in single quotes: {first} = '{second}'"
+        )
+        self.selector = selector
+        self.names = names
+
+
 class NameRefused(JournalfsError, identifier="bad-name", exit_code=EXIT_WRONG_CALL, errno=errnos.ENOENT):
     """A file name that stands for nothing, such as a broken percent escape."""
 

@@ -57,6 +57,10 @@ end, expecting to find it there; nobody else reads so odd a number of bytes at f
 FOLLOWED_MORE_BYTES: Final = 1_073_741_824
 """By how much its size grows when there is something to read: `tail -f` reads no more than that at once."""
 
+UNANSWERED_MAX: Final = 128
+"""Messages that one reader of `.take` may have without an answer: each keeps its line open, and nobody else
+gets it."""
+
 HOLE_BYTES_MAX: Final = 256 * 2**20
 """Of a file that is one message, how many zeros may be left out where it is written: they are made."""
 

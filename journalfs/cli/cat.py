@@ -37,7 +37,10 @@ def cat(
 
         selector = compile_selector(text)
     with common.opened(store, index=not no_index, older=older) as found:
-        for queue in common.find_queues(found, target):
+        queues = common.find_queues(found, target)
+        if text is not None:
+            common.warn_of_names(queues, text)
+        for queue in queues:
             source = _opened(queue)
             if selector is None:
                 common.write_all(source)

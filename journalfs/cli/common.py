@@ -24,7 +24,7 @@ from journalfs.process_start import refuse_relative
 from journalfs.windows import windows
 
 if TYPE_CHECKING:
-    from journalfs.api import Address, ByteSource, Queue, Store, VirtualDirectory, VirtualFile
+    from journalfs.api import Address, ByteSource, Queue, Store, View, VirtualDirectory, VirtualFile
 
 SEPARATOR = "::"
 """Between address and queue, as the broker writes fully qualified queue names."""
@@ -307,6 +307,15 @@ def find_queues(store: Store, target: str | None) -> list[Queue]:
         near = nearest(target, _queue_names(store))
         raise WrongCall(f"address {address_name!r} has no queue {queue_name!r} (queues: {some}{more}){near}")
     return [queue]
+
+
+def warn_of_names(views: Sequence[View], selector: str) -> None:
+    """Tell people where a selector compares two names that no message of any view has."""
+    from journalfs.views.unset_names import warning  # noqa: PLC0415 - few commands select
+
+    said = [warning(view, selector) for view in views if len(view)]
+    if said and said[0] is not None and all(said):
+        say(f"journalfs: {said[0]}", to_people=True)
 
 
 def files_below(

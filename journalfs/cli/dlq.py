@@ -31,6 +31,7 @@ from journalfs.exchange.targets import mounted_store
 from journalfs.selector import compile_selector
 from journalfs.store.write.opening import change_in, open_for_writing
 from journalfs.views.origins import takes_letters
+from journalfs.views.unset_names import refuse_unset_names
 from journalfs_mount.names.grammar import encode_name
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ async def _ids(queue: StoreQueue, selector: str | None) -> Sequence[MessageId]:
     if selector is None:
         return queue.message_ids(_ALL)
     await queue.understand(selector)
+    await refuse_unset_names(queue, selector)
     view = queue.where(selector)
     await view.find()
     return view.message_ids(_ALL)

@@ -75,6 +75,8 @@ def _empty(address: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _list_messages(view: View, selector: str | None, *, as_json: bool) -> None:
+    if selector is not None:
+        common.warn_of_names([view], selector)
     listing = (view if selector is None else view.where(selector)).listing()
     rows = _messages(listing)
     if as_json:

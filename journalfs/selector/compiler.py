@@ -78,6 +78,8 @@ class Compiler:
         """Of LIKE and IN, by `first`."""
         self.identifiers: set[str] = set()
         """Those it met, as they are written."""
+        self.compared_names: list[tuple[str, str]] = []
+        """Pairs of names that it compares with each other."""
         tree = parsed.tree
         assert isinstance(tree, Tree)
         self._check(tree, 0)
@@ -107,7 +109,9 @@ class Compiler:
                     self._require_condition(operand)
             case "equal" | "not_equal":
                 self._check_equality(*map(_bare, operands))
+                self._note_names(*map(_bare, operands))
             case "ordered":
+                self._note_names(*map(_bare, operands))
                 self._check_order(operands, str(tokens[0]))
             case "between" | "not_between" as which:
                 self._check_order(operands[:2], ">=" if which == "between" else "<")
@@ -136,6 +140,10 @@ class Compiler:
                 raise self._error(operand, "NULL cannot be compared; write IS NULL or IS NOT NULL")
         if left.data in _TRUTHS and right.data in _LITERALS - _TRUTHS.keys():
             raise self._error(right, "a truth value cannot be compared with this")
+
+    def _note_names(self, left: Node, right: Node) -> None:
+        if left.data in _NAMES and right.data in _NAMES:
+            self.compared_names.append((_name_in(left), _name_in(right)))
 
     def _check_order(self, operands: list[Node], sign: str) -> None:
         for operand in map(_bare, operands):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,8 @@ class Selector:
         identifiers: frozenset[str],
         keys: frozenset[str] | None,
         program: Program | None,
+        *,
+        compared_names: Sequence[tuple[str, str]] = (),
     ) -> None:
         self._judge = judge
         self.text = text
@@ -35,6 +37,9 @@ class Selector:
         """The envelope's keys that `accepts` reads, so that no other need be decoded; None: any of them."""
         self.program = program
         """The same as steps, which judge records without envelopes; None: there are none for this one."""
+
+        self.compared_names = tuple(compared_names)
+        """Pairs of identifiers that it compares with each other."""
 
     @property
     def asks_size(self) -> bool:
@@ -85,7 +90,8 @@ def _compile(text: str, stored: bool) -> Selector:
     compiler = Compiler(parsed, stored=stored)
     identifiers = frozenset(compiler.identifiers)
     keys = _keys(identifiers, stored=stored)
-    return Selector(text, compiler.judge, identifiers, keys, compiler.program)
+    names = compiler.compared_names
+    return Selector(text, compiler.judge, identifiers, keys, compiler.program, compared_names=names)
 
 
 def _keys(identifiers: frozenset[str], *, stored: bool) -> frozenset[str] | None:

@@ -329,11 +329,14 @@ class Operations(pyfuse3.Operations):
     async def open(self, inode: InodeT, flags: FlagT, ctx: RequestContext) -> FileInfo:
         self._serve(ctx.uid)
         node = await self._settled(inode, ctx.pid)
-        if flags & os.O_ACCMODE == os.O_RDONLY and not flags & os.O_TRUNC:
+        answers = isinstance(node, StreamFile) and node.takes_answers and flags & os.O_ACCMODE == os.O_RDWR
+        if (answers or flags & os.O_ACCMODE == os.O_RDONLY) and not flags & os.O_TRUNC:
             if node.measured:
                 await self._known(node, ctx.pid)
             if isinstance(node, StreamFile):
                 self._finders.opens(ctx.pid, node)
+                with self._context.noted(node.path):
+                    await node.before_opening()
                 self._changes()
             opened = self._stream(node, flags, ctx) if isinstance(node, StreamFile) else node.open()
             info = await self._handle(opened, ctx)
@@ -380,7 +383,10 @@ class Operations(pyfuse3.Operations):
     @guarded
     async def write(self, fh: FileHandleT, off: int, buf: bytes) -> int:
         self._serve(self._files.owner(fh))
-        await self._files.get(fh).write(off, buf)
+        opened = self._files.get(fh)
+        if isinstance(opened, Stream):
+            self._changes()  # an answer takes a message away, which the front may still show
+        await opened.write(off, buf)
         return len(buf)
 
     @guarded
@@ -420,9 +426,9 @@ class Operations(pyfuse3.Operations):
             self._polling.set()
         await opened.find()
         if opened.ready():
-            return select.POLLIN | select.POLLRDNORM
+            return select.POLLIN | select.POLLRDNORM | opened.writable
         self._until.deadline = min(self._until.deadline, trio.current_time() + opened.due_s())
-        return 0
+        return opened.writable
 
     async def notify(self) -> None:
         """Wake those who poll streams when there is something to read, until cancelled."""
@@ -748,6 +754,7 @@ class Operations(pyfuse3.Operations):
         node = parent.child(name)
         try:
             with self._context.noted(_path_in(parent, name)):
+                await parent.before_losing()
                 yield node
         finally:
             self._context.nodes.drop_unused(node)

@@ -44,7 +44,7 @@ class Presenter:
         self._file = _template(stat.S_IFREG | files & ~hidden, owner)
         self._directory = _template(stat.S_IFDIR | directories & ~hidden, owner)
         self._private = _template(stat.S_IFDIR | directories & ~hidden & ~private, owner)
-        self._own = _template(stat.S_IFREG | (0o400 | _may_take(directories)) & ~hidden, owner)
+        self._own = _template(stat.S_IFREG | (0o400 | write | _may_take(directories)) & ~hidden, owner)
         self._given = _template(0, owner)
         self._usual = directories & ~hidden
         self._staged = _template(stat.S_IFREG, owner)
@@ -144,8 +144,9 @@ class Presenter:
 
 
 def _may_take(mode: int) -> int:
-    """Who may read `.take` in a directory: who may read it and change it."""
-    return mode & 0o444 & (mode & 0o222) << 1
+    """Who may read `.take` in a directory, and answer there: who may read the directory and change it."""
+    read = mode & 0o444 & (mode & 0o222) << 1
+    return read | read >> 1
 
 
 def _template(mode: int, owner: tuple[int, int]) -> EntryAttributes:

@@ -379,6 +379,9 @@ class Directory(Node):
         """What readdir lists: much less than what can be reached by name."""
         return ()
 
+    async def before_losing(self) -> None:
+        """Raise where nothing in it must be taken away."""
+
     async def look_ahead(self, name: bytes) -> None:
         """Find out what `find` would take long for, while others are served."""
 

@@ -133,6 +133,9 @@ class MessagesDirectory(base.Directory):
     def mtime_ns(self) -> int:
         return self._view_directory.mtime_ns()
 
+    async def before_losing(self) -> None:
+        await self._view_directory.before_losing()
+
     def concerns(self, address_name: str) -> bool:
         return self._view_directory.concerns(address_name)
 

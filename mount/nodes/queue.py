@@ -22,6 +22,7 @@ from urllib.parse import unquote_to_bytes
 from journalfs.api import Origins, Part, Queue, QueuePath, View
 from journalfs.errors import NameRefused, SelectorError
 from journalfs.ids import MessageId
+from journalfs.views.unset_names import refuse_unset_names
 from journalfs_mount.errnos import refuse
 from journalfs_mount.names import grammar
 from journalfs_mount.nodes import base
@@ -31,9 +32,10 @@ from journalfs_mount.nodes.part import AllFile, PartFile, TailFile, part_version
 from journalfs_mount.nodes.report import RenderedFile, json_text
 from journalfs_mount.nodes.settings import SettingsFile
 from journalfs_mount.nodes.staging import PlaceName
-from journalfs_mount.nodes.stream import FollowFile, StreamFile, TakeFile
+from journalfs_mount.nodes.stream import FollowFile, StreamFile
 from journalfs_mount.nodes.view import ViewDirectory
 from journalfs_mount.nodes.virtual import VirtualFileNode
+from journalfs_mount.nodes.worker import TakeFile
 from journalfs_mount.nodes.written import Destination
 
 _STREAMS: dict[bytes, type[StreamFile]] = {grammar.FOLLOW_NAME: FollowFile, grammar.TAKE_NAME: TakeFile}
@@ -330,6 +332,14 @@ class SelectionDirectory(ShownView):
 
     def queue_path(self) -> QueuePath:
         return self._of.queue_path()
+
+    async def before_losing(self) -> None:
+        await self._of.before_losing()
+        await refuse_unset_names(self._of.view(), self._selector())
+
+    async def move(self, target: base.Directory, name: bytes) -> None:
+        await self.before_losing()
+        await super().move(target, name)
 
     def selectors(self) -> Sequence[str] | None:
         of = self._of.selectors()

@@ -14,7 +14,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import trio
 from pyfuse3 import EntryAttributes
@@ -70,6 +70,9 @@ class Stream(OpenedFile):
     def is_of(self, task: int) -> bool:
         """Whether a thread, or a process, opened it."""
         return task == self.opener or (self.reader is not None and task == self.reader.pid)
+
+    writable: ClassVar[int] = 0
+    """What `poll` says of writing: POLLOUT where it can be written to."""
 
     @property
     def position(self) -> int:
@@ -407,9 +410,15 @@ class StreamFile(Node):
         """Attributes for who has it open, of what it is about to read."""
         return self.attributes()
 
+    takes_answers: ClassVar[bool] = False
+    """True where it can be opened for reading and writing, too."""
+
+    async def before_opening(self) -> None:
+        """Raise where it must not be opened."""
+
     @abstractmethod
     def open_stream(self, flags: int, given_back: Callable[[], None]) -> Stream:
-        """Open it for reading."""
+        """Open it for reading, or to read and answer."""
 
 
 class FollowFile(StreamFile):
@@ -442,20 +451,3 @@ class FollowFile(StreamFile):
 
     def open_stream(self, flags: int, given_back: Callable[[], None]) -> Stream:
         return Following(self, flags, given_back, self._directory.view().follow())
-
-
-class TakeFile(StreamFile):
-    """Its size is 0: whoever copies by size takes nothing. Only the owner of the mount may read it, for
-    reading takes away.
-    """
-
-    __slots__ = ()
-
-    def attributes(self) -> EntryAttributes:
-        now_ns = self.context.now_ns()
-        return self.context.present.own_file(self.inode, mtime_ns=now_ns, given=self.permissions())
-
-    def open_stream(self, flags: int, given_back: Callable[[], None]) -> Stream:
-        with self.context.noted(self.path):
-            consumer = self.context.removing().consumer(self.queue_path(), self._directory.selectors() or ())
-            return Taking(self, flags, given_back, consumer)

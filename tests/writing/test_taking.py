@@ -74,7 +74,7 @@ def test_head_takes_one(address: Address) -> None:
 def test_it_is_reached_by_name_only_and_by_its_owner(address: Address) -> None:
     publish(address.first, "one")
     assert not {".take", ".follow"} & set(os.listdir(address.first.path))
-    assert take(address.first).stat().st_mode & 0o777 == 0o400
+    assert take(address.first).stat().st_mode & 0o777 == 0o600
     assert take(address.first).stat().st_size == 0
     for place in (address.path, address.first.path / ".scheduled", address.first.path / ".delivering"):
         assert errno_of((place / ".take").stat) == errno.ENOENT
