@@ -6,8 +6,12 @@ knows already; of messages it reads only those that are known to be damaged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec.structs import replace
 
 from journalfs.account.advice import MESSAGE, PREPARED, advice_of
 from journalfs.account.entries import (
@@ -20,15 +24,21 @@ from journalfs.account.entries import (
     Totals,
     at_most,
     exactly,
+    summary,
 )
 from journalfs.damage import MISSING_FILE, Damage, name_of
+from journalfs.engine.lines import LineBatch
 from journalfs.live.content import QueueContent, total_messages
-from journalfs.live.undecided import NO_QUEUE, UNDECIDED, of_transaction
+from journalfs.live.runs import Run, page_batch
+from journalfs.live.undecided import NO_QUEUE, UNDECIDED, adds_message, adds_pages, of_transaction
+from journalfs.message.envelope import decode_envelope
 from journalfs.records.files.anomalies import MISSING_RECORDS
-from journalfs.views.transactions import StoredTransaction, prepared_transactions
+from journalfs.views.transactions import StoredTransaction, prepared_transactions, undecided_transactions
 
 if TYPE_CHECKING:
+    from journalfs.ids import PageNumber
     from journalfs.live.core import Core
+    from journalfs.pages.address import PagedAddress
 
 _STANDINGS: Final[Mapping[str, Standing]] = {
     MISSING_FILE: Standing.MISSING,
@@ -59,17 +69,28 @@ def account_of(store: OfCore, found: Iterable[Entry] = ()) -> Account:
     """Return the account of an open store. `found`: entries that a deeper look added."""
     core = store.core
     entries = [*entries_of(core), *found]
-    queues: dict[str, Totals] = {}
-    for name, content in _contents(core):
-        queues[name] = _counted(content)
+    damaged: dict[str, set[int]] = {}
+    for entry in entries:
+        if entry.kind in (MESSAGE, LARGE) and entry.queue is not None and entry.id is not None:
+            damaged.setdefault(entry.queue, set()).add(entry.id)
+    queues = {name: _counted(content, damaged.get(name, set())) for name, content in _contents(core)}
     rest = Totals()
     for entry in entries:
-        moved = _moved(entry)
         if entry.queue is None:
-            rest += moved
+            rest += _moved(entry)
         else:
-            queues[entry.queue] = queues.get(entry.queue, Totals()) + moved
+            queues[entry.queue] = queues.get(entry.queue, Totals()) + _moved(entry)
     return Account(core.shown, tuple(entries), queues, sum(queues.values(), rest))
+
+
+def status_of(core: Core) -> Mapping[str, object]:
+    """Return what `status.json` says under `account`: the counts that need no look at every queue."""
+    entries = entries_of(core)
+    totals = sum(map(_moved, entries), Totals())
+    damaged = sum(entry.kind in (MESSAGE, LARGE) and entry.queue is not None for entry in entries)
+    said = {**summary(entries, replace(totals, damaged=damaged))}
+    del said["live"], said["scheduled"]
+    return said
 
 
 def entries_of(core: Core) -> list[Entry]:
@@ -87,10 +108,11 @@ def entries_of(core: Core) -> list[Entry]:
         else:
             found.append(entry_of(one))
     found += (entry for entry in _damaged_messages(core) if not _is_known(seen, entry))
+    found += _damaged_sends(core)
+    found += map(_missing_id, core.missing_journal_files)
+    found += map(_page_set_aside, core.pages_set_aside())
     for prepared in prepared_transactions(core):
         found += _prepared(core, prepared, names)
-    found += (_page_set_aside(name) for name in core.pages_set_aside())
-    found += (_missing_id(ids) for ids in core.missing_journal_files)
     return found
 
 
@@ -122,7 +144,7 @@ def _count_of(damage: Damage, standing: Standing) -> Count:
 
 
 def _moved(entry: Entry) -> Totals:
-    """Return what an entry adds to the totals of its queue, and takes from its live messages."""
+    """Return what an entry adds to the totals. Damaged messages of queues are counted with the queue."""
     count = entry.messages.messages or 0
     match entry.standing:
         case Standing.MISSING:
@@ -131,8 +153,6 @@ def _moved(entry: Entry) -> Totals:
             return Totals(undecided=count)
         case Standing.PREPARED if entry.kind == PREPARED:
             return Totals(prepared=count)
-        case Standing.DAMAGED if entry.kind in (MESSAGE, LARGE) and entry.transaction is None:
-            return Totals(live=-count, damaged=count)
         case _:
             return Totals()
 
@@ -151,11 +171,24 @@ def _names(core: Core) -> Mapping[int, str]:
     return {**core.queue_names(), **lost}
 
 
-def _counted(content: QueueContent) -> Totals:
-    """Count what a queue has. Messages that a prepared transaction acknowledged are in its hands."""
-    scheduled = total_messages(content.scheduled())
-    held = total_messages(content.delivering())
-    return Totals(live=content.count() - scheduled, scheduled=scheduled, prepared=held)
+def _counted(content: QueueContent, damaged: Set[int]) -> Totals:
+    """Count what a queue has. Messages that a prepared transaction acknowledged are in its hands, whole or
+    not.
+    """
+    scheduled, held = content.scheduled(), content.delivering()
+    live, later = content.count(), total_messages(scheduled)
+    broken = damaged - _ids(content, held) if damaged else damaged
+    broken_later = len(broken & _ids(content, scheduled)) if broken else 0
+    return Totals(
+        live=live - later - (len(broken) - broken_later),
+        scheduled=later - broken_later,
+        prepared=total_messages(held),
+        damaged=len(broken),
+    )
+
+
+def _ids(content: QueueContent, runs: Iterable[Run]) -> set[int]:
+    return {number for run in runs for number in run.columns(content).ids}
 
 
 # Entries of messages.
@@ -198,7 +231,100 @@ def _queues_of(core: Core, message_id: int, names: Mapping[int, str]) -> set[str
 
 
 def _damaged_messages(core: Core) -> Iterator[Entry]:
-    return iter(())
+    """Yield an entry for each message of a queue that cannot be read whole, in the journal and in pages."""
+    state = core.loader.state
+    for message_id in state.damaged_ids():
+        yield from _in_journal(core, message_id)
+    for name, content in _contents(core):
+        paged = core.pages.get(content.model.address)
+        for number in paged.numbers() if paged is not None else ():
+            assert paged is not None
+            if not paged.summary(number).damaged:
+                continue
+            places = {*paged.live(number, content.queue_id), *paged.delivering(number, content.queue_id)}
+            for index in places.intersection(paged.summary(number).damaged):
+                yield _of_page(core, paged, number, index, queue=name)
+
+
+def _in_journal(core: Core, message_id: int) -> Iterator[Entry]:
+    names, state = _names(core), core.loader.state
+    slots = {info.slot: info.queue_id for info in state.queues()}
+    for ref in state.message_refs(message_id):
+        info = state.ref(ref)
+        queue = names.get(slots[info.queue_slot])
+        read = core.loader.files.get_read(info.file_slot)
+        if queue is None or read is None:
+            continue  # of a queue that is not bound: not shown
+        lines, keep = state.fill_lines(array("I", [ref]), sealed=False)
+        reason = _said_of(LineBatch(lines, 1, queue=None, keep=keep))
+        place = name_of(read.file.path, core.root), info.offset, info.body_bytes
+        yield _message(queue, message_id, place, reason)
+
+
+def _said_of(batch: LineBatch) -> str:
+    """Return what the line of a message says of its damage."""
+    return str(decode_envelope(batch.line(0)).get("damage", "it cannot be read whole"))
+
+
+def _message(
+    queue: str | None,
+    message_id: int,
+    place: tuple[str, int, int],
+    reason: str,
+    transaction: str | None = None,
+) -> Entry:
+    """Return the entry of a message that cannot be read whole."""
+    return Entry(
+        Standing.DAMAGED, queue, MESSAGE, *place, reason, advice_of(MESSAGE), exactly(1),
+        transaction=transaction, id=message_id,
+    )  # fmt: skip
+
+
+def _damaged_sends(core: Core) -> Iterator[Entry]:
+    """Yield an entry for each damaged message of a transaction that has not ended. The transaction's own
+    entry counts the message.
+    """
+    for transaction in chain(prepared_transactions(core), undecided_transactions(core)):
+        for op in transaction.records:
+            if adds_pages(op):
+                yield from _damaged_in_pages(core, op.a, transaction.name)
+            read = core.loader.files.get_read(op.file_slot) if adds_message(op) else None
+            if read is None:
+                continue
+            batch = core.bodies.batch_of(op)
+            measure = batch.measure(0)
+            if measure.damaged and not measure.large:  # else its body is listed
+                place = name_of(read.file.path, core.root), op.body_offset, op.body_bytes
+                yield _message(None, op.record_id, place, _said_of(batch), transaction.name)
+
+
+def _damaged_in_pages(core: Core, tx_id: int, transaction: str) -> Iterator[Entry]:
+    """Yield the damaged messages that a transaction wrote to pages."""
+    for paged in core.pages.values():
+        for number in paged.numbers():
+            summary = paged.summary(number)
+            if summary.damaged and tx_id in summary.tx_ids:
+                tx_ids = paged.scan(number).tx_ids()
+                for index in summary.damaged:
+                    if tx_ids[index] == tx_id:
+                        yield _of_page(core, paged, number, index, transaction=transaction)
+
+
+def _of_page(
+    core: Core,
+    paged: PagedAddress,
+    number: PageNumber,
+    index: int,
+    *,
+    queue: str | None = None,
+    transaction: str | None = None,
+) -> Entry:
+    """Return the entry of a record of a page whose message cannot be read whole."""
+    scan = paged.scan(number)
+    entry = scan.entry(index)
+    reason = _said_of(page_batch(core, scan, [index], queue=None, now_ms=core.clock.now_ms()))
+    place = name_of(paged.files[number].path, core.root), entry.offset, entry.record_bytes
+    return _message(queue, entry.message_id, place, reason, transaction)
 
 
 # Transactions.

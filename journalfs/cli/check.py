@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,8 +17,8 @@ from journalfs.inspect.deep import checked
 from journalfs.store.odd_settings import facts, odd_settings
 from journalfs.store.write.opening import open_alone
 
-Facts: TypeAlias = Mapping[str, object]
-"""Of one damage, by what `--json` calls it."""
+if TYPE_CHECKING:
+    from journalfs.account.entries import Account
 
 _COLUMNS = {"FILE": "file", "OFFSET": "offset", "BYTES": "bytes", "KIND": "kind", "REASON": "reason"}
 
@@ -29,13 +30,13 @@ _COLUMNS = {"FILE": "file", "OFFSET": "offset", "BYTES": "bytes", "KIND": "kind"
 @click.option("--set-aside", is_flag=True, help="Move large bodies that no message has out of the way.")
 @common.json_option
 def check(*, store: Path, older: common.Older, deep: bool, set_aside: bool, as_json: bool) -> None:
-    """Read all of STORE and list the damage: journals, pages, large bodies, and every message that is live
-    or in a prepared transaction.
+    """Read all of STORE and print its account: what is damaged, undecided or missing of journals, pages,
+    large bodies and messages, and prepared transactions.
 
-    Ends with 0 without damage and with 5 with damage. Nothing is changed. Three things are listed that are no
-    damage: large bodies that no message has (a crash leaves them), pages that were renamed instead of
-    deleted, and ids that no journal file has, though none was deleted as far as is known. The index is asked
-    for one thing only: which files are gone. --deep and --json say what to do, too.
+    Ends with 0 for a store that lacks nothing, else with 5. Nothing is changed. Three kinds of rows are no
+    loss: prepared transactions, large bodies that no message has (a crash leaves them), and pages that were
+    renamed instead of deleted. The index is asked for one thing only: which files are gone. --deep and --json
+    say what to do, too.
 
     --set-aside takes the store for writing, as a mount does, and moves such bodies to journalfs/orphans.
     """
@@ -43,38 +44,34 @@ def check(*, store: Path, older: common.Older, deep: bool, set_aside: bool, as_j
         _set_aside(store)
     with common.opened(store, anew=True, older=older) as found:
         done = checked(found, deep=deep)
-        notes = [*map(_orphan, found.orphaned_bodies()), *map(_page, found.pages_set_aside())]
-        gaps = [_gap(ids) for ids in found.missing_journal_files()]
-        unknown = found.references_to_unknown()
+        unknown, gaps = found.references_to_unknown(), found.missing_journal_files()
         settings = [facts(one) for one in odd_settings(found)]
-    damage = [one.json() for one in done.findings]
-    listed = [*damage, *notes, *gaps]
+    account = done.account
     if as_json:
         sound = {"kind": "sound", "messages": done.read.messages, "damage": 0}
-        rows = [{**one, "do": advice_of(str(one["kind"]))} for one in listed] or [sound]
-        common.write_json([*rows, *settings])
-    elif listed:
-        common.write_table(
-            list(_COLUMNS), [[facts.get(key) for key in _COLUMNS.values()] for facts in listed]
-        )
-    if not as_json:
+        common.write_json([*([*account.json_rows()] or [sound]), *settings])
+    else:
+        rows = [entry.json() for entry in account.entries]
+        if rows:
+            common.write_table(list(_COLUMNS), [[row[key] for key in _COLUMNS.values()] for row in rows])
         for one in settings:
             common.say(f"{one['kind']}: {one['file']}: {one['reason']}")
-        for kind in sorted({str(one["kind"]) for one in listed}) if deep else ():
+        for kind in sorted({entry.kind for entry in account.entries}) if deep else ():
             common.say(f"{kind}: {advice_of(kind)}", to_people=True)
-        common.say(f"{done.counted()}, {_summary(damage, notes, gaps, unknown)}", to_people=True)
-    sys.exit(EXIT_DAMAGED if damage else 0)
+        common.say(f"{done.counted()}, {_summary(account, unknown, gaps)}", to_people=True)
+        for line in () if account.whole else account.lines():
+            common.say(line, to_people=True)
+    sys.exit(0 if account.whole else EXIT_DAMAGED)
 
 
-def _summary(
-    damage: Sequence[Facts], notes: Sequence[Facts], gaps: Sequence[Facts], unknown: Mapping[str, int]
-) -> str:
-    orphans = sum(one["kind"] == "orphan" for one in notes)
-    pages = len(notes) - orphans
-    said = f"{len(damage)} damaged" if damage else "no damage"
+def _summary(account: Account, unknown: Mapping[str, int], gaps: Sequence[str]) -> str:
+    kinds = Counter(entry.kind for entry in account.entries)
+    orphans, pages = kinds["orphan"], kinds["page-set-aside"]
+    damaged = len(account.losses) - kinds["missing-id"]
+    said = f"{damaged} damaged" if damaged else "no damage"
     said += f", {orphans} bodies without a message" if orphans else ""
     said += f", {pages} page{'s' * (pages > 1)} set aside" if pages else ""
-    said += f", no journal file {', '.join(str(gap['ids']) for gap in gaps)}" if gaps else ""
+    said += f", no journal file {', '.join(gaps)}" if gaps else ""
     of = ", ".join(f"{count} of {queue}" for queue, count in sorted(unknown.items()))
     total = sum(unknown.values())
     return said + (f"; {total} references to messages that no record has ({of})" if unknown else "")
@@ -83,21 +80,3 @@ def _summary(
 def _set_aside(path: Path) -> None:
     """Opening a store for writing does it; each body is an event, which is logged."""
     open_alone(path).close()
-
-
-def _orphan(name: str) -> Facts:
-    reason = "no message has this body; --set-aside moves it out of the way"
-    return {"file": name, "offset": 0, "bytes": 0, "kind": "orphan", "reason": reason}
-
-
-def _page(name: str) -> Facts:
-    reason = "something was wrong with this page when nothing was left to consume in it: it was renamed"
-    return {"file": name, "offset": 0, "bytes": 0, "kind": "page-set-aside", "reason": reason}
-
-
-def _gap(ids: str) -> Facts:
-    reason = (
-        f"no file has id {ids}, and neither use under a later id nor the pool of free files explains it: one "
-        "that was taken away took with it what was in it"
-    )
-    return {"file": "journal", "offset": 0, "bytes": 0, "kind": "missing-id", "reason": reason, "ids": ids}

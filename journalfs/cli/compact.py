@@ -9,6 +9,7 @@ import trio
 
 from journalfs.cli.common import json_option, store_argument, write_json, write_table
 from journalfs.config.layout import locate_store
+from journalfs.live.missing import note_missing
 from journalfs.records.files.kept_damage import discard_damage
 from journalfs.store.write.compacting import Compacted, compact_store, preview_store
 from journalfs.store.write.opening import open_alone
@@ -17,7 +18,9 @@ from journalfs.store.write.opening import open_alone
 @click.command(epilog="Example: journalfs compact --dry-run /var/lib/artemis/data")
 @store_argument
 @click.option("--dry-run", is_flag=True, help="Change nothing; list the files to be freed and written.")
-@click.option("--discard-damage", is_flag=True, help="Delete the unreadable parts that were kept.")
+@click.option(
+    "--discard-damage", is_flag=True, help="Forget missing files, and delete unreadable parts that were kept."
+)
 @click.option("--shrink", is_flag=True, help="Delete all free files, too.")
 @json_option
 def compact(*, store: Path, dry_run: bool, discard_damage: bool, shrink: bool, as_json: bool) -> None:
@@ -58,6 +61,8 @@ def _compact(path: Path, discards: bool, shrinks: bool) -> list[Compacted]:
         done = trio.run(lambda: compact_store(store, shrinks=shrinks))
         if discards:
             discard_damage(store.core.root)
+            # What a missing file held is gone for good; without this `check` would list its id for ever.
+            note_missing(store.core.layout)
         return done
     finally:
         store.close()

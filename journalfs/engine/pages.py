@@ -136,6 +136,12 @@ class PageScan:
         flags = self._column("B", lib.JFS_PAGE_ALL_FLAGS)
         return [index for index, flag in enumerate(flags) if flag & lib.JFS_PAGE_UNDECODED]
 
+    def damaged(self) -> list[int]:
+        """Indexes of the records whose message cannot be read whole, large ones as they were measured."""
+        flags = self._column("B", lib.JFS_PAGE_MEASURE_FLAGS)
+        undecoded = set(self.undecoded())
+        return [i for i, flag in enumerate(flags) if flag & lib.JFS_MESSAGE_DAMAGED and i not in undecoded]
+
     def measure(self, index: int) -> Measure:
         """Measure of a record's message. A large one's sizes are right once `set_measure` was called."""
         self._check(index)

@@ -355,6 +355,10 @@ class LiveState:
         """Ids of live messages with a large-message file; complete after `measure`."""
         return id_list(partial(lib.jfs_state_large_ids, self.pointer), "listing large messages")
 
+    def damaged_ids(self) -> array[int]:
+        """Return the ids of live messages that cannot be read whole; complete after `measure`."""
+        return id_list(partial(lib.jfs_state_damaged_ids, self.pointer), "listing damaged messages")
+
     # ---- lines ----
 
     def listing(self, refs: array[int]) -> Listing:

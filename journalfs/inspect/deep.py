@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from journalfs.account.advice import MESSAGE
-from journalfs.damage import name_of
+from journalfs.account.advice import MESSAGE, advice_of
+from journalfs.account.entries import NONE, UNKNOWN, Account, Entry, Standing, exactly
+from journalfs.account.taking import LARGE, account_of, entries_of, orphan_entry
+from journalfs.damage import MISSING_FILE, name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import SOURCE_CORE_LARGE
 from journalfs.engine.scan import RecordInfo, scan_journal
@@ -150,15 +152,15 @@ class Read:
         *others, last = f"{self.messages} messages", *(f"{n} {what}" for what, n in apart.items() if n)
         return f"{', '.join(others)} and {last}" if others else last
 
-    def count(self, source: ByteSource, *, transaction: str | None = None) -> int:
-        """How many messages a file has, all of which are read. `transaction`: the one that sent them."""
+    def count(self, source: ByteSource, where: str, queue: str | None = None) -> int:
+        """How many messages a file has, all of which are read. `where`: how people say what has them."""
         messages = 0
         try:
             for lines, size_bytes in outlined_lines(source):
                 messages += len(lines)
                 self.bytes_read += size_bytes
                 doubtful = [line for line in lines if b'"damage":' in line]
-                self.damage += [one for line in doubtful for one in _damage_in(line, transaction)]
+                self.damage += [one for line in doubtful for one in _damage_in(line, where, queue)]
         finally:
             source.close()
         return messages
@@ -168,29 +170,23 @@ def read_everything(store: Store) -> Read:
     read = Read()
     # First, for a broker at work may decide them meanwhile.
     for transaction, source in store.prepared_sends():
-        read.prepared += read.count(source, transaction=transaction)
+        read.prepared += read.count(source, f"of transaction {transaction}")
     for address in store.addresses():
         for queue in address.queues():
-            read.messages += read.count(queue.open_all())
-            read.delivering += read.count(queue.delivering().open_all())
+            name = f"{address.name}::{queue.name}"
+            read.messages += read.count(queue.open_all(), f"in {name}", name)
+            read.delivering += read.count(queue.delivering().open_all(), f"in {name}", name)
     return read
 
 
-def _damage_in(line: bytes, transaction: str | None) -> Iterator[Finding]:
+def _damage_in(line: bytes, where: str, queue: str | None) -> Iterator[Finding]:
     envelope = decode_envelope(line)
     if "damage" in envelope:
-        queue, number = envelope.get("queue"), envelope.get("id")
-        where = f"in {queue}" if transaction is None else f"of transaction {transaction}"
+        number = envelope.get("id")
         yield Finding(
             f"message {number} {where}", None, None, MESSAGE, str(envelope["damage"]),
-            queue if isinstance(queue, str) else None, number if isinstance(number, int) else None,
+            queue, number if isinstance(number, int) else None,
         )  # fmt: skip
-
-
-def damaged_places(store: JournalStore) -> Iterator[Finding]:
-    """What the store found while it was opened and read, file by file."""
-    for one in store.core.damage():
-        yield Finding(one.file, one.offset, one.length_bytes, one.kind, one.reason)
 
 
 _OF_BINDINGS: Final = frozenset(
@@ -202,11 +198,16 @@ _OF_BINDINGS: Final = frozenset(
 @dataclass(frozen=True, slots=True)
 class Checked:
     read: Read
-    findings: list[Finding]
+    account: Account
     """All that is wrong; after a deep look each place once."""
     records: int | None = None
     """How many were looked at one by one; None: the store was read only."""
     left_out: Sequence[str] = ()
+
+    @property
+    def findings(self) -> Sequence[Entry]:
+        """The losses that the account lists."""
+        return self.account.losses
 
     def counted(self) -> str:
         records = "" if self.records is None else f", and {self.records} records"
@@ -219,18 +220,36 @@ def checked(store: Store, *, deep: bool) -> Checked:
     raises.
     """
     assert isinstance(store, JournalStore), "all that are open for reading are"
-    read = read_everything(store)
-    findings = [*damaged_places(store)]
-    if not deep:
-        return Checked(read, findings + read.damage)
     core = store.core
-    bodies = {one.file for one in findings if one.kind == "large-message"}
-    found = Places(findings)
-    of_records = (one for one in read.damage if name_of_body(core, one.id) not in bodies)
-    findings += found.new(_located(core, one) for one in of_records)
+    read = read_everything(store)
+    known = entries_of(core)
+    listed = {(one.queue, one.id) for one in known if one.id is not None}
+    of_transactions = {one.id for one in known if one.transaction is not None}
+    more = [
+        one
+        for one in read.damage
+        if (one.queue, one.id) not in listed and (one.queue is not None or one.id not in of_transactions)
+    ]
+    notes = [orphan_entry(name) for name in store.orphaned_bodies()]
+    if not deep:
+        return Checked(read, account_of(store, [*map(_entry, more), *notes]))
+    bodies = {one.file for one in known if one.kind == LARGE}
+    found = Places(known)
+    of_records = (one for one in more if name_of_body(core, one.id) not in bodies)
+    findings = [*found.new(_located(core, one) for one in of_records)]
     look = Deep(core, bodies)
     findings += found.new(look.findings())
-    return Checked(read, findings, look.records, look.left_out)
+    return Checked(read, account_of(store, [*map(_entry, findings), *notes]), look.records, look.left_out)
+
+
+def _entry(finding: Finding) -> Entry:
+    """Return what a look at everything found as an entry of the account."""
+    standing = Standing.MISSING if finding.kind == MISSING_FILE else Standing.DAMAGED
+    count = exactly(1) if finding.kind == MESSAGE else UNKNOWN if standing is Standing.MISSING else NONE
+    return Entry(
+        standing, finding.queue, finding.kind, finding.file, finding.offset, finding.bytes, finding.reason,
+        advice_of(finding.kind), count, id=finding.id,
+    )  # fmt: skip
 
 
 def _located(core: Core, message: Finding) -> Finding:

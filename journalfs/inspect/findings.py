@@ -14,6 +14,7 @@ from journalfs.account.advice import MESSAGE, advice_of
 from journalfs.damage import name_of
 
 if TYPE_CHECKING:
+    from journalfs.account.entries import Entry
     from journalfs.live.core import Core
 
 
@@ -48,7 +49,7 @@ def file_in(core: Core, slot: int) -> str:
 class Places:
     """What is known to be wrong, so that nothing is named twice that lies within it."""
 
-    def __init__(self, known: Iterable[Finding]) -> None:
+    def __init__(self, known: Iterable[Finding | Entry]) -> None:
         self._by_file: dict[str, list[tuple[int, int]]] = defaultdict(list)
         """Start and end of stretches, apart from each other and rising."""
         for finding in known:
@@ -79,6 +80,6 @@ class Places:
             stretches[over] = [(min(start, some[0][0]), max(end, some[-1][1]))]
 
 
-def _place(finding: Finding) -> tuple[str, int, int]:
+def _place(finding: Finding | Entry) -> tuple[str, int, int]:
     offset = finding.offset or 0
     return finding.file, offset, offset + max(1, finding.bytes or 0)

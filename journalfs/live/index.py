@@ -34,7 +34,7 @@ from journalfs.records.files.opening import LeftFile, LeftOff
 from journalfs.records.files.pool import WriteFile
 from journalfs.showing import shown
 
-FORMAT = 14
+FORMAT = 15
 """Raised whenever the meaning of anything in the index changes."""
 
 

@@ -93,6 +93,11 @@ def missing_ranges(layout: StoreLayout) -> list[Range]:
     return missing_ids(files, pool_files, [*deleted, *others])
 
 
+def note_missing(layout: StoreLayout) -> None:
+    """Note the ids of files that are missing as deleted: from now on nothing lists them. Raises OSError."""
+    DeletedFiles(layout.root, name_of(layout.journal_dir, layout.root)).note(missing_ranges(layout))
+
+
 def _is_written(file: JournalFile, start: int) -> bool:
     """Whether there are records in a file from `start` on: one that is kept ready has none."""
     try:

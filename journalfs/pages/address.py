@@ -55,6 +55,8 @@ class PageSummary(msgspec.Struct, frozen=True):
     """When the first of its messages expires, live or not; 0: none does."""
     large: bool
     """Bodies of its messages are in files of their own, on which their lines depend."""
+    damaged: list[int]
+    """Indexes of the records whose message cannot be read whole, without those whose bodies are elsewhere."""
 
     @property
     def has_transactions(self) -> bool:
@@ -283,7 +285,7 @@ class PagedAddress:
             try:
                 self.scan(number)
             except Gone:
-                return PageSummary(page.stamp, 0, (), 0, -1, [], 0, {}, 0, large=False)
+                return PageSummary(page.stamp, 0, (), 0, -1, [], 0, {}, 0, large=False, damaged=[])
             summary = self.summaries[number]
         return summary
 
@@ -354,6 +356,7 @@ class PagedAddress:
             queues=page_shares(scan),
             first_expiry_ms=min((time for time in scan.expirations_ms() if time > 0), default=0),
             large=bool(scan.large()),
+            damaged=sorted({*scan.damaged()} - {index for index, _ in scan.large()}),
         )
 
     def _damage_of(self, page: ListedPage, scan: PageScan, mapped: MappedFile) -> Iterator[Damage]:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import quote, unquote
 
 from journalfs import door
+from journalfs.account.taking import entries_of
 from journalfs.api import ByteSource, VirtualDirectory, VirtualFile
-from journalfs.damage import Damage, FileStamp
+from journalfs.damage import FileStamp
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.recordview import PageView, RecordView
 from journalfs.engine.scan import scan_journal
@@ -40,6 +41,7 @@ from journalfs.views.transactions import transactions_directory
 from journalfs.views.views import SELECTIONS
 
 if TYPE_CHECKING:
+    from journalfs.account.entries import Entry
     from journalfs.bodies.directory import LargeFile
     from journalfs.live.core import Core
     from journalfs.pages.address import PagedAddress
@@ -95,7 +97,7 @@ async def metrics_text(store: MeasuredStore, slices: Slices) -> bytes:
             add("journalfs_limit_reached", of, limits.limit is not None)
             add("journalfs_blocked_writers", of, limits.blocked_writers)
             add("journalfs_dropped_messages_total", of, limits.dropped_messages)
-    add("journalfs_damaged_places", "", len(core.damage()))
+    _add_account(core, add)
     for name, value in core.lag.status().items():
         if name != "slow":
             add("journalfs_loop_lag_milliseconds", f'{{of="{name}"}}', value)
@@ -105,6 +107,22 @@ async def metrics_text(store: MeasuredStore, slices: Slices) -> bytes:
             add("journalfs_front_total", f'{{of="{name}"}}', value)
     add("journalfs_selection_bytes", "", SELECTIONS.size_bytes)
     return b"".join(_text(families))
+
+
+def _add_account(core: Core, add: Callable[[str, str, float], None]) -> None:
+    """Add what the account lists, by standing and kind, and how many messages that are."""
+    entries = entries_of(core)
+    losses = [entry for entry in entries if not entry.is_harmless]
+    add("journalfs_damaged_places", "", len(losses))
+    add("journalfs_whole", "", not losses)
+    kinds = Counter((one.standing.value, one.kind) for one in entries)
+    for (standing, kind), count in sorted(kinds.items()):
+        add("journalfs_account_entries", f'{{standing="{standing}",kind="{kind}"}}', count)
+    messages: Counter[tuple[str, str]] = Counter()
+    for one in entries:
+        messages[one.standing.value, one.messages.bound.value] += one.messages.messages or 0
+    for (standing, bound), count in sorted(messages.items()):
+        add("journalfs_account_messages", f'{{standing="{standing}",bound="{bound}"}}', count)
 
 
 _FAMILIES: Final = {
@@ -122,7 +140,10 @@ _FAMILIES: Final = {
     "journalfs_slow_turns_total": ("counter", "Turns of over 50 ms, in which nobody else was served."),
     "journalfs_front_total": ("counter", "Requests answered in C, by their names, and why others were not."),
     "journalfs_selection_bytes": ("gauge", "Memory for selections of this process."),
-    "journalfs_damaged_places": ("gauge", "Places of the store that cannot be read."),
+    "journalfs_damaged_places": ("gauge", "Losses that `journalfs check` lists."),
+    "journalfs_whole": ("gauge", "1 where nothing is damaged, undecided or missing."),
+    "journalfs_account_entries": ("gauge", "What `journalfs check` lists, by standing and kind."),
+    "journalfs_account_messages": ("gauge", "How many messages that are, and how sure the number is."),
 }
 
 
@@ -316,36 +337,38 @@ def _large(store: MeasuredStore) -> VirtualDirectory:
 
 
 def _damaged(store: MeasuredStore) -> VirtualDirectory:
-    """Two files for each damaged place: what is wrong with it, and its raw bytes."""
+    """Two files for each loss that the account lists: what is wrong there, and the raw bytes of it."""
     root = store.core.root
 
-    def places() -> dict[str, tuple[Damage, Callable[[Damage, Path], ByteSource]]]:
-        found: dict[str, tuple[Damage, Callable[[Damage, Path], ByteSource]]] = {}
+    def places() -> dict[str, tuple[Entry, Callable[[Entry, Path], ByteSource]]]:
+        found: dict[str, tuple[Entry, Callable[[Entry, Path], ByteSource]]] = {}
         same: Counter[str] = Counter()
-        for damage in store.core.damage():
-            name = _damage_name(damage)
+        for entry in entries_of(store.core):
+            if entry.is_harmless:
+                continue
+            name = _damage_name(entry)
             same[name] += 1
             stem = name if same[name] == 1 else f"{name}-{same[name]}"
-            found[stem + ".json"] = damage, _damage_facts
-            if _has_bytes(damage):
-                found[stem + ".bin"] = damage, _damaged_bytes
+            found[stem + ".json"] = entry, _damage_facts
+            if _has_bytes(entry):
+                found[stem + ".bin"] = entry, _damaged_bytes
         return found
 
-    def make(place: tuple[Damage, Callable[[Damage, Path], ByteSource]]) -> VirtualFile:
-        damage, show = place
-        return SourceFile(lambda: show(damage, root), lambda: _mtime_ns(path_of(damage.file, root)))
+    def make(place: tuple[Entry, Callable[[Entry, Path], ByteSource]]) -> VirtualFile:
+        entry, show = place
+        return SourceFile(lambda: show(entry, root), lambda: _mtime_ns(path_of(entry.file, root)))
 
     return ComputedDirectory(places, make, lambda: store.core.clock.now_ms() * 1_000_000)
 
 
-def _has_bytes(damage: Damage) -> bool:
+def _has_bytes(entry: Entry) -> bool:
     """Whether there are bytes to be shown: what the disk does not give cannot be."""
-    return damage.length_bytes > 0 and damage.kind != "unreadable"
+    return bool(entry.bytes) and entry.kind != "unreadable"
 
 
-def _damage_name(damage: Damage) -> str:
+def _damage_name(entry: Entry) -> str:
     """Of a long path the end, which names the file, behind a number that stands for the whole."""
-    name = f"{quote(damage.file, safe=' -_.')}@{damage.offset}-{damage.kind}"
+    name = f"{quote(entry.file, safe=' -_.')}@{entry.offset or 0}-{entry.kind}"
     if len(name) <= DAMAGE_NAME_CHARS_MAX:
         return name
     import hashlib  # noqa: PLC0415 - every command imports this module, and few stores have such paths
@@ -354,20 +377,13 @@ def _damage_name(damage: Damage) -> str:
     return f"{whole}~{name[NAME_HASH_CHARS + 1 - DAMAGE_NAME_CHARS_MAX :]}"
 
 
-def _damage_facts(damage: Damage, _root: Path) -> ByteSource:
-    facts = {
-        "file": damage.file,
-        "offset": damage.offset,
-        "bytes": damage.length_bytes,
-        "kind": damage.kind,
-        "reason": damage.reason,
-    }
-    return BytesSource(to_json(facts))
+def _damage_facts(entry: Entry, _root: Path) -> ByteSource:
+    return BytesSource(to_json(entry.json()))
 
 
-def _damaged_bytes(damage: Damage, root: Path) -> ByteSource:
-    length = min(damage.length_bytes, DAMAGED_BYTES_SHOWN_MAX)
-    return _file_window(path_of(damage.file, root), damage.offset, length)
+def _damaged_bytes(entry: Entry, root: Path) -> ByteSource:
+    length = min(entry.bytes or 0, DAMAGED_BYTES_SHOWN_MAX)
+    return _file_window(path_of(entry.file, root), entry.offset or 0, length)
 
 
 def type_name(user_type: int) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from journalfs import door
+from journalfs.account.taking import entries_of
 from journalfs.bodies.directory import LargeDirectory
 from journalfs.bodies.inflated import InflatedBodies
 from journalfs.clock import Clock
@@ -139,17 +140,17 @@ class Opening:
         return store
 
     def _tell_damage(self, core: Core) -> None:
-        """Whoever reads what is left must not take it for all there was."""
-        damage = core.damage()
-        if damage:
-            first, places = damage[0], "1 place" if len(damage) == 1 else f"{len(damage)} places"
+        """Add an event for what is lost: the reader of what is left must not take it for all there was."""
+        losses = [entry for entry in entries_of(core) if not entry.is_harmless]
+        if losses:
+            first, places = losses[0], "1 place" if len(losses) == 1 else f"{len(losses)} places"
             advice = "`journalfs check` lists all"
             if core.loader.following:
                 advice += "; somebody is writing it, and what was on its way is whole a moment later"
             self.events.add(
                 "damage",
-                f"{core.shown}: damage in {places}, so messages may be missing; the first is in {first.file} "
-                f"at byte {first.offset}: {first.reason}; {advice}",
+                f"{core.shown}: damage in {places}, so messages may be missing; the first is in "
+                f"{first.file} at byte {first.offset}: {first.reason}; {advice}",
             )
 
     def _kept_index(self) -> Path | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 from journalfs import door
+from journalfs.account.taking import status_of
 from journalfs.api import ByteSource, History, Snapshots, Usage, VirtualDirectory
 from journalfs.bindings.model import Address as AddressModel
 from journalfs.bindings.model import BindingsState
@@ -209,6 +210,7 @@ class JournalStore(Horizon):
             "unknownReferences": self.references_to_unknown(),
             "orphanedReferences": core.totals.orphans(),
             "pagesSetAside": len(core.pages_set_aside()),
+            "account": status_of(core),
             "index": str(self.index) if self.index is not None else None,
             "stateBytes": counts.memory_bytes,
             "journalMessages": counts.messages,

@@ -91,6 +91,9 @@ jfs_status jfs_state_expired(jfs_state *state, int64_t now_ms, int64_t *out, uin
 /* Ids of live messages with a large-message file. */
 jfs_status jfs_state_large_ids(const jfs_state *state, int64_t *out, uint32_t capacity, uint32_t *count);
 
+/* Ids of live, measured messages that cannot be decoded to their last byte. */
+jfs_status jfs_state_damaged_ids(const jfs_state *state, int64_t *out, uint32_t capacity, uint32_t *count);
+
 /* ---- queues and references ---- */
 
 /* The slot of a queue, given to it now if it has none. */

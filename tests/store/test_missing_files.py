@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from contextlib import closing
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from journalfs.errors import EXIT_DAMAGED
 from journalfs.records.files.file_gaps import DeletedFiles, Range, merged, missing_ids, told
 from journalfs.store import open_store
 from journalfs.store.snapshot_folder import SNAPSHOTS
@@ -75,7 +77,7 @@ def test_what_was_deleted_is_noted_in_few_ranges(tmp_path: Path) -> None:
 
 @pytest.mark.rule("S-177")
 @pytest.mark.parametrize("gone", [1, 2, 3])
-def test_a_file_that_is_gone_is_a_note(little_store: LittleStore, gone: int) -> None:
+def test_a_file_that_is_gone_may_have_had_messages(little_store: LittleStore, gone: int) -> None:
     for number in (1, 2, 3, 4):
         name = f"activemq-data-{number}.amq"
         file = JournalAppender.create(little_store.journal.path.with_name(name), number)
@@ -84,14 +86,19 @@ def test_a_file_that_is_gone_is_a_note(little_store: LittleStore, gone: int) -> 
     shutil.copytree(little_store.root, sound)
     (little_store.root / f"journal/activemq-data-{gone}.amq").unlink()
     checked = journalfs("check", little_store.root)
-    assert checked.returncode == 0
+    assert checked.returncode == EXIT_DAMAGED
     assert f"no file has id {gone}, " in checked.stdout
     assert f"no damage, no journal file {gone}" in checked.stderr
-    (said,) = objects("check", "--json", little_store.root)
-    assert (said["kind"], said["ids"]) == ("missing-id", str(gone))
+    (said,) = map(json.loads, journalfs("check", "--json", little_store.root).stdout.splitlines())
+    assert (said["kind"], said["standing"], said["certain"]) == ("missing-id", "missing", False)
+    assert f"no file has id {gone}, " in said["reason"]
     with closing(little_store.open(index=False)) as store:
         assert store.status()["missingJournalFiles"] == [str(gone)]
     assert objects("check", "--json", sound) == [{"kind": "sound", "messages": 4, "damage": 0}]
+    assert "compact --discard-damage" in said["do"]
+    assert journalfs("compact", "--discard-damage", little_store.root).returncode == 0
+    (left,) = objects("check", "--json", little_store.root)
+    assert left["kind"] == "sound"
 
 
 @pytest.mark.rule("S-178")

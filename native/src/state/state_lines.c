@@ -140,6 +140,17 @@ jfs_status jfs_state_large_ids(const jfs_state *state, int64_t *out, uint32_t ca
     return listed(found, capacity, count);
 }
 
+jfs_status jfs_state_damaged_ids(const jfs_state *state, int64_t *out, uint32_t capacity, uint32_t *count) {
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < state->messages.count; i++) {
+        const message_item *const m = &state->messages.items[i];
+        if (!(m->state & MESSAGE_USED) || !(m->flags & JFS_MESSAGE_DAMAGED)) continue;
+        if (found < capacity) out[found] = m->id;
+        found++;
+    }
+    return listed(found, capacity, count);
+}
+
 /* NULL: no such reference (any more). */
 static const ref_item *ref_at(const jfs_state *state, uint32_t ref) {
     if (ref >= state->refs.count || state->refs.items[ref].state == REF_FREE) return NULL;
