@@ -53,14 +53,10 @@ _DO: Final[Mapping[str, str]] = {
     PREPARED: "commit or roll it back: rename it to .journalfs/transactions/committed, or rmdir it",
     "orphan": "journalfs check --set-aside moves it out of the way",
     "page-set-aside": "look at it; then it may be removed",
-<<<<<<< HEAD
-    "missing-id": "put the file back if there is a copy",
+    "missing-id": f"{_PUT_BACK}; without one, journalfs compact --discard-damage STORE forgets it",
     MENDED: "nothing: it is whole again",
     HOLE: "restore from another backup, or mend this one with journalfs scrub and restore again; "
     "journalfs compact --discard-damage takes this note away",
-=======
-    "missing-id": f"{_PUT_BACK}; without one, journalfs compact --discard-damage STORE forgets it",
->>>>>>> 7cb972e1 (Show the account in check, status, damaged/, metrics and warnings: each had its own idea of what is wrong)
     "rotten": "restore it from a backup: it changed, and nobody writes to it any more",
 }
 """By kind; of every other one, what helps against damage in general."""

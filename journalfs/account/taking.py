@@ -7,6 +7,7 @@ knows already; of messages it reads only those that are known to be damaged.
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
@@ -28,15 +29,17 @@ from journalfs.account.entries import (
 )
 from journalfs.damage import MISSING_FILE, Damage, name_of
 from journalfs.engine.lines import LineBatch
+from journalfs.engine.state_batch import file_slots
+from journalfs.format.record_types import MessageType, RecordKind
+from journalfs.ids import PageNumber, QueueId
 from journalfs.live.content import QueueContent, total_messages
 from journalfs.live.runs import Run, page_batch
 from journalfs.live.undecided import NO_QUEUE, UNDECIDED, adds_message, adds_pages, of_transaction
 from journalfs.message.envelope import decode_envelope
-from journalfs.records.files.anomalies import MISSING_RECORDS
+from journalfs.records.files.anomalies import MISSING_RECORDS, name_of_queue
 from journalfs.views.transactions import StoredTransaction, prepared_transactions, undecided_transactions
 
 if TYPE_CHECKING:
-    from journalfs.ids import PageNumber
     from journalfs.live.core import Core
     from journalfs.pages.address import PagedAddress
 
@@ -71,7 +74,7 @@ def account_of(store: OfCore, found: Iterable[Entry] = ()) -> Account:
     entries = [*entries_of(core), *found]
     damaged: dict[str, set[int]] = {}
     for entry in entries:
-        if entry.kind in (MESSAGE, LARGE) and entry.queue is not None and entry.id is not None:
+        if _is_damaged_message(entry) and entry.queue is not None and entry.id is not None:
             damaged.setdefault(entry.queue, set()).add(entry.id)
     queues = {name: _counted(content, damaged.get(name, set())) for name, content in _contents(core)}
     rest = Totals()
@@ -83,11 +86,16 @@ def account_of(store: OfCore, found: Iterable[Entry] = ()) -> Account:
     return Account(core.shown, tuple(entries), queues, sum(queues.values(), rest))
 
 
+def _is_damaged_message(entry: Entry) -> bool:
+    """Whether an entry is of a message of a queue that counts as damaged there."""
+    return entry.kind in (MESSAGE, LARGE) and entry.queue is not None and entry.transaction is None
+
+
 def status_of(core: Core) -> Mapping[str, object]:
     """Return what `status.json` says under `account`: the counts that need no look at every queue."""
     entries = entries_of(core)
     totals = sum(map(_moved, entries), Totals())
-    damaged = sum(entry.kind in (MESSAGE, LARGE) and entry.queue is not None for entry in entries)
+    damaged = sum(map(_is_damaged_message, entries))
     said = {**summary(entries, replace(totals, damaged=damaged))}
     del said["live"], said["scheduled"]
     return said
@@ -128,19 +136,19 @@ def entry_of(damage: Damage) -> Entry:
         damage.length_bytes,
         damage.reason,
         advice_of(damage.kind),
-        _count_of(damage, standing),
+        _count_of(damage),
         transaction=f"transaction-{damage.id}" if damage.kind == "incomplete-transaction" else None,
         id=damage.id if damage.id >= 0 and damage.kind == "missing-message" else None,
     )
 
 
-def _count_of(damage: Damage, standing: Standing) -> Count:
+def _count_of(damage: Damage) -> Count:
     if damage.kind == "incomplete-transaction":
         return NONE  # its messages count where the transaction itself is listed
     if damage.messages < 0:
         return UNKNOWN
-    is_page = damage.kind == MISSING_FILE and damage.file.endswith(".page")
-    return at_most(damage.messages) if is_page and standing is Standing.MISSING else exactly(damage.messages)
+    # What was read of a page before it went may have been consumed since, in records that are lost too.
+    return at_most(damage.messages) if damage.kind == MISSING_FILE else exactly(damage.messages)
 
 
 def _moved(entry: Entry) -> Totals:
@@ -151,7 +159,7 @@ def _moved(entry: Entry) -> Totals:
             return Totals(missing=entry.messages)
         case Standing.UNDECIDED:
             return Totals(undecided=count)
-        case Standing.PREPARED if entry.kind == PREPARED:
+        case Standing.PREPARED:
             return Totals(prepared=count)
         case _:
             return Totals()
@@ -172,18 +180,14 @@ def _names(core: Core) -> Mapping[int, str]:
 
 
 def _counted(content: QueueContent, damaged: Set[int]) -> Totals:
-    """Count what a queue has. Messages that a prepared transaction acknowledged are in its hands, whole or
-    not.
-    """
-    scheduled, held = content.scheduled(), content.delivering()
+    """Count what a queue has, but for messages that a prepared transaction acknowledged: its entry does."""
+    scheduled = content.scheduled()
     live, later = content.count(), total_messages(scheduled)
-    broken = damaged - _ids(content, held) if damaged else damaged
-    broken_later = len(broken & _ids(content, scheduled)) if broken else 0
+    broken_later = len(damaged & _ids(content, scheduled)) if damaged else 0
     return Totals(
-        live=live - later - (len(broken) - broken_later),
+        live=live - later - (len(damaged) - broken_later),
         scheduled=later - broken_later,
-        prepared=total_messages(held),
-        damaged=len(broken),
+        damaged=len(damaged),
     )
 
 
@@ -206,19 +210,26 @@ def _is_known(seen: set[tuple[int, str]], entry: Entry) -> bool:
 
 def _of_body(core: Core, damage: Damage, names: Mapping[int, str]) -> Iterator[Entry]:
     """Yield an entry for each queue that has the message of a damaged body."""
-    queues: Sequence[str | None] = sorted(_queues_of(core, damage.id, names)) or [None]
-    for queue in queues:
+    queues: Mapping[str, bool] = _queues_of(core, damage.id, names)
+    rows: Sequence[str | None] = sorted(queues) or [None]
+    for queue in rows:
+        held = queue is not None and queues[queue]
         yield Entry(
             Standing.DAMAGED, queue, damage.kind, damage.file, damage.offset, damage.length_bytes,
-            damage.reason, advice_of(damage.kind), exactly(1 if queue else 0), id=damage.id,
+            damage.reason, advice_of(damage.kind), exactly(1 if queue else 0),
+            transaction=_holder(core, damage.id) if held else None, id=damage.id,
         )  # fmt: skip
 
 
-def _queues_of(core: Core, message_id: int, names: Mapping[int, str]) -> set[str]:
-    """Return the queues that have a message, in the journal or in pages."""
+def _queues_of(core: Core, message_id: int, names: Mapping[int, str]) -> dict[str, bool]:
+    """Return the queues that have a message, in the journal or in pages, and whether a prepared transaction
+    holds it there.
+    """
     state = core.loader.state
     slots = {info.slot: info.queue_id for info in state.queues()}
-    found = {slots[state.ref(ref).queue_slot] for ref in state.message_refs(message_id)}
+    found: dict[int, bool] = {}
+    for info in map(state.ref, state.message_refs(message_id)):
+        found[slots[info.queue_slot]] = info.delivering
     for paged in core.pages.values():
         for number in paged.numbers():
             summary = paged.summary(number)
@@ -226,8 +237,8 @@ def _queues_of(core: Core, message_id: int, names: Mapping[int, str]) -> set[str
                 ids = paged.scan(number).message_ids()
                 for queue in paged.queues_in(number):
                     if any(ids[index] == message_id for index in paged.live(number, queue)):
-                        found.add(int(queue))
-    return {names[queue] for queue in found if queue in names}
+                        found[int(queue)] = False
+    return {names[queue]: held for queue, held in found.items() if queue in names}
 
 
 def _damaged_messages(core: Core) -> Iterator[Entry]:
@@ -255,10 +266,24 @@ def _in_journal(core: Core, message_id: int) -> Iterator[Entry]:
         read = core.loader.files.get_read(info.file_slot)
         if queue is None or read is None:
             continue  # of a queue that is not bound: not shown
-        lines, keep = state.fill_lines(array("I", [ref]), sealed=False)
+        refs = array("I", [ref])
+        files = {
+            slot: core.loader.files[slot] for slot in file_slots(state, refs, core.loader.files.slot_limit)
+        }
+        lines, keep = state.fill_lines(refs, files, sealed=False)
         reason = _said_of(LineBatch(lines, 1, queue=None, keep=keep))
         place = name_of(read.file.path, core.root), info.offset, info.body_bytes
-        yield _message(queue, message_id, place, reason)
+        holder = _holder(core, message_id) if info.delivering else None
+        yield _message(queue, message_id, place, reason, holder)
+
+
+def _holder(core: Core, message_id: int) -> str | None:
+    """Return the name of the prepared transaction that acknowledged a message. Its entry counts that."""
+    for prepared in prepared_transactions(core):
+        for op in prepared.records:
+            if op.user_type == MessageType.ACKNOWLEDGE_REFERENCE and op.record_id == message_id:
+                return prepared.name
+    return None
 
 
 def _said_of(batch: LineBatch) -> str:
@@ -332,7 +357,8 @@ def _of_page(
 
 def _prepared(core: Core, prepared: StoredTransaction, names: Mapping[int, str]) -> Iterator[Entry]:
     """Yield an entry for each queue that a prepared transaction sends to, or acknowledged messages of."""
-    sent, taken = of_transaction(prepared.info, names, core.pages.values())
+    sent, _ = of_transaction(prepared.info, names, core.pages.values())
+    taken = _held(core, prepared, names)
     first = next(iter(prepared.records), None)
     read = core.loader.files.get_read(first.file_slot) if first is not None else None
     file = name_of(read.file.path, core.root) if read is not None else ""
@@ -345,6 +371,25 @@ def _prepared(core: Core, prepared: StoredTransaction, names: Mapping[int, str])
         reason = f"transaction {prepared.name} is prepared, and has acknowledged {count} messages of {queue}"
         place = Damage(file, offset, 0, "prepared-acknowledgement", reason)
         yield from _by_queue(place, Standing.PREPARED, {queue: count}, prepared.name)
+
+
+def _held(core: Core, prepared: StoredTransaction, names: Mapping[int, str]) -> Counter[str]:
+    """Return how many messages a prepared transaction keeps from being delivered, by queue."""
+    state = core.loader.state
+    slots = {info.queue_id: info.slot for info in state.queues()}
+    found: Counter[str] = Counter()
+    for op in prepared.records:
+        there = False
+        if op.user_type == MessageType.ACKNOWLEDGE_REFERENCE and op.a in slots:
+            there = any(state.ref(ref).queue_slot == slots[op.a] for ref in state.message_refs(op.record_id))
+        elif op.user_type == MessageType.ACKNOWLEDGE_CURSOR and op.kind == RecordKind.ADD:
+            queue = core.bindings.queues.get(QueueId(op.a))
+            paged = core.pages.get(queue.address) if queue is not None else None
+            number = PageNumber(op.b)
+            there = paged is not None and number in paged.files and op.c < paged.summary(number).records
+        if there:
+            found[name_of_queue(op.a, names)] += 1
+    return found
 
 
 def _by_queue(

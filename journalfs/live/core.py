@@ -242,6 +242,8 @@ class Core(RunsStore):
     """Messages that readers of a stream have and have not acknowledged yet."""
     missing_journal_files: Sequence[str] = ()
     """Their ids, as of when the store was opened. Files may have been lost, or deleted by hand."""
+    missing_in_pages: Sequence[Damage] = ()
+    """Pages that only the journal's records tell of, as of when the store was opened."""
     other_damage: Callable[[], Iterable[Damage]] = tuple
     """What is wrong with the store as a whole."""
     tally: Counter[tuple[QueueId, str]] = field(default_factory=Counter)
@@ -452,6 +454,7 @@ class Core(RunsStore):
 
     def damage_of_pages(self) -> Iterable[Damage]:
         """What of it is in pages and their folders."""
+        yield from self.missing_in_pages
         yield from self.paging.problems()
         yield from self.folder_addresses.wrong
         for address, paged in self.pages.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -32,7 +32,7 @@ from journalfs.showing import shown
 
 if TYPE_CHECKING:
     from journalfs.live.opened import OpenStore
-    from journalfs.pages.address import PageSummary
+    from journalfs.pages.address import PagedAddress, PageSummary
 
 _ANY_ID: Final = 2**63 - 1
 """Above the id of any file."""
@@ -149,19 +149,90 @@ def missing_pages(core: OpenStore, folder: str, known: Mapping[PageNumber, PageS
     """
     for number, page in known.items():
         path = core.layout.paging_dir / folder / format_page_name(number)
-        if _waits(core, number, page) and not door.exists(path):
+        waiting = _waiting(core, number, page)
+        if waiting and not door.exists(path):
             reason = f"taken away, with up to {page.records} messages that were in it when it was last read"
-            yield Damage(name_of(path, core.root), 0, 0, MISSING_FILE, reason)
+            for queue, messages in sorted(waiting.items()):
+                yield Damage(name_of(path, core.root), 0, 0, MISSING_FILE, reason, queue, messages)
 
 
-def _waits(core: OpenStore, number: PageNumber, page: PageSummary) -> bool:
-    """Whether a queue that is bound has messages in a page."""
-    return any(
-        (queue, number) not in core.cursors.complete
-        and len(core.cursors.consumed.get((queue, number), ())) < share.records
-        for queue, share in page.queues.items()
-        if QueueId(queue) in core.bindings.queues
-    )
+def _waiting(core: OpenStore, number: PageNumber, page: PageSummary) -> dict[str, int]:
+    """Return how many messages of a page bound queues have not consumed, by the full name of the queue."""
+    found: dict[str, int] = {}
+    for queue_id, share in page.queues.items():
+        queue = core.bindings.queues.get(QueueId(queue_id))
+        left = share.records - len(core.cursors.consumed.get((queue_id, number), ()))
+        if queue is not None and left > 0 and (queue_id, number) not in core.cursors.complete:
+            found[f"{queue.address}::{queue.name}"] = left
+    return found
+
+
+def missing_by_records(core: OpenStore, damaged: Set[str]) -> Iterator[Damage]:
+    """Yield pages that are gone, of which only the journal tells: it counts more messages of a queue in pages
+    than there are, or says what was consumed of a page that is not there. To be asked of a store that its
+    last user stopped; a killed one leaves old counts. Nothing that the index knows to be gone is said again,
+    and nothing is said where damage of journal, bindings or the address's pages explains the difference.
+    `damaged`: names of page folders in which something is wrong.
+    """
+    damage = core.loader.damage()
+    known = known_missing(damage)
+    if core.bindings_damage or any(not one.queue or one.kind != MISSING_FILE for one in damage):
+        return
+    said: dict[int, int] = {}
+    for record in core.loader.state.side(MessageType.PAGE_COUNTER_VALUE):
+        # Of several, left by a file that was away and came back, the one that claims least.
+        said[record.a] = min(record.b, said.get(record.a, record.b))
+    for queue in core.bindings.queues.values():
+        name, paged = f"{queue.address}::{queue.name}", core.pages.get(queue.address)
+        if paged is not None and (paged.set_aside or name_of(paged.path, core.root) in damaged):
+            continue
+        numbers = paged.numbers() if paged is not None else ()
+        there = 0
+        for number in numbers if queue.queue_id in said else ():
+            assert paged is not None
+            there += paged.count(number, queue.queue_id)
+            there += len(paged.stretch(number, queue.queue_id, delivering=True))
+        lacking = said.get(queue.queue_id, 0) - there - known[name]
+        place = _gone_from(core, paged)
+        if lacking > 0:
+            reason = (
+                f"the journal counts {lacking + there} messages of {name} in pages, and {there} are there: "
+                f"pages, or ends of pages, with {lacking} of them were taken away"
+            )
+            yield Damage(place, 0, 0, MISSING_FILE, reason, name, lacking)
+        elif not known[name] and (page := _consumed_and_gone(core, queue.queue_id, numbers)) is not None:
+            reason = f"the journal says what {name} consumed of page {page}, and there is no such page"
+            yield Damage(place, 0, 0, MISSING_FILE, reason, name)
+
+
+def known_missing(damage: Iterable[Damage]) -> Counter[str]:
+    """Return how many messages were in pages that are gone, by the full name of the queue."""
+    found: Counter[str] = Counter()
+    for one in damage:
+        if one.kind == MISSING_FILE and one.queue:
+            found[one.queue] += max(0, one.messages)
+    return found
+
+
+def _gone_from(core: OpenStore, paged: PagedAddress | None) -> str:
+    """Return where pages must have been: the one whose number is not there, or the folder."""
+    numbers = paged.numbers() if paged is not None else ()
+    if paged is None or not numbers:
+        return name_of(core.layout.paging_dir if paged is None else paged.path, core.root)
+    gaps = sorted(set(range(numbers[0], numbers[-1])) - set(numbers))
+    if len(gaps) != 1:
+        return name_of(paged.path, core.root)
+    return name_of(paged.path / format_page_name(PageNumber(gaps[0])), core.root)
+
+
+def _consumed_and_gone(core: OpenStore, queue_id: QueueId, numbers: Sequence[PageNumber]) -> int | None:
+    """Return a page that is not there, and of which the queue consumed something, but not all."""
+    there = set(numbers)
+    for (queue, page), consumed in core.cursors.consumed.items():
+        is_there = page in there or (queue, page) in core.cursors.complete
+        if queue == queue_id and not is_there and any(number != PAGE_BEGINNING for number in consumed):
+            return page
+    return None
 
 
 def missing_directories(core: OpenStore) -> Iterator[Damage]:

@@ -55,6 +55,8 @@ class NodeLock:
         before = _decoded(self._server_lock.read(_SERVER_LOCK_BYTES))
         self.node_id: Final = before.node_id or _new_node_id()
         self._state_before = before.state_byte
+        self.was_stopped: Final = before.state is NodeState.STOPPED
+        """True where the last holder left the store in order."""
         if before.node_id is None:
             self._server_lock.write(encode_server_lock(NodeState.STARTING, self.node_id))
         else:

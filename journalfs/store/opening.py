@@ -21,6 +21,7 @@ from journalfs.engine.state_batch import adopt_parts
 from journalfs.engine.status import CoreRefused
 from journalfs.errors import IndexUnusable, OlderStore
 from journalfs.format.record_types import MessageType
+from journalfs.format.server_lock import NodeState
 from journalfs.ids import QueueId
 from journalfs.live.bindings import BindingsReader
 from journalfs.live.core import Core
@@ -33,7 +34,7 @@ from journalfs.live.index import (
     plausible,
 )
 from journalfs.live.index_file import index_place, read_index
-from journalfs.live.missing import lost_since, missing_file_ids, missing_pages
+from journalfs.live.missing import lost_since, missing_by_records, missing_file_ids, missing_pages
 from journalfs.live.page_parts import PageParts
 from journalfs.live.part_names import PartNames
 from journalfs.pages.address import PagedAddress
@@ -41,6 +42,7 @@ from journalfs.records.files.loader import JournalLoader, PollResult
 from journalfs.records.files.opening import LeftOff
 from journalfs.records.older import derived_from
 from journalfs.store.locks import lock_holder
+from journalfs.store.node_lock import server_lock_of
 from journalfs.store.store import RELOADS_MAX, JournalStore
 
 StoreT = TypeVar("StoreT", bound=JournalStore)
@@ -88,6 +90,9 @@ class Opening:
         kept = self._kept_index() if generation is None else None
         self.names = PartNames(kept, clock, self.events, generation or 0)
         self._ledger = b""
+        lock = None if ours else server_lock_of(layout)
+        self.was_stopped = lock is not None and lock.state is NodeState.STOPPED
+        """Whoever had the store last left it in order: what the journal counts is true."""
         self._stored = self._stored_index()
         # Before there are other files: whoever writes the journal makes some.
         self._missing_ids = self._ids_of_missing_files()
@@ -133,6 +138,10 @@ class Opening:
             # aside.
             gone = [missing_pages(core, folder, description.pages.get(of, {})) for of, folder in folders]
             core.loaded.missing = tuple(dict.fromkeys(chain(self.missing, *gone)))
+        settled = self.was_stopped and not core.live_broker and core.derived is None
+        if settled and not core.has_strays():
+            damaged = {one.file.rpartition("/")[0] for one in core.damage_of_pages()}
+            core.missing_in_pages = tuple(missing_by_records(core, damaged))
         if loader is not None:
             store.index_holds(description, self._ledger)
         if not self.anew:  # else all that is damaged is what is asked for

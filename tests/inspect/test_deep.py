@@ -195,7 +195,7 @@ PAGED: dict[str, tuple[Callable[[Data], None], str, str]] = {
     "a page transaction with too few": (
         lambda d: d.change(PAGE_TX, 8, lambda n: n - 1), "page-transaction", "journal/",
     ),
-    "a page counter": (lambda d: d.change(COUNTER, 12, lambda n: n + 1), "page-counter", "journal/"),
+    "a page counter": (lambda d: d.change(COUNTER, 12, lambda n: n - 1), "page-counter", "journal/"),
     "a body that is too long": (
         lambda d: d.write(d.body(b"\1"), -1, b"x"), "large-message", "large-messages/",
     ),

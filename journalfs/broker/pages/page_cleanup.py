@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from journalfs.change.store_parts import StoreParts
-from journalfs.damage import name_of
+from journalfs.damage import MISSING_FILE, name_of
 from journalfs.engine.waiting import FairLock, Slices, checkpoint, offload
 from journalfs.errors import JournalfsError, RecordRefused, failing
 from journalfs.format import record_bodies
@@ -29,6 +29,7 @@ from journalfs.format.page_folder import INVALID_SUFFIX
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, PageNumber, Position, QueueId, RecordId, TxId
 from journalfs.live.content import QueueContent
+from journalfs.live.missing import known_missing
 from journalfs.pages.address import PagedAddress, PageSummary
 from journalfs.pages.cursors import PageOfQueue
 
@@ -111,12 +112,20 @@ class PageCleanup:
     # brought up to date as brokers do it: now and then, and when the store is closed.
 
     def _note_counts(self) -> None:
-        """Stage a transaction with what changed since the last one. Nobody waits for it."""
+        """Stage a transaction with what changed since the last one. Nobody waits for it. Of a damaged journal
+        nothing is noted: counts would be wrong once a file is put back, and say that pages are missing.
+        """
+        damage = self.core.loader.damage()
+        if self.core.bindings_damage or any(not one.queue or one.kind != MISSING_FILE for one in damage):
+            return
         known: dict[int, list[tuple[int, int]]] = {}
         for record in self.core.loader.state.side(MessageType.PAGE_COUNTER_VALUE):
             known.setdefault(record.a, []).append((record.record_id, record.b))
         bodies: list[bytes] = []
         gone: list[int] = []
+        # Without them nothing would tell any more that pages are missing, once there is no index.
+        missing = known_missing(chain(self.core.loader.damage(), self.core.missing_in_pages))
+        names = self.core.queue_names()
         for address, paged in self.core.pages.items():
             for queue in self._queues(address):
                 messages = message_bytes = 0
@@ -128,6 +137,7 @@ class PageCleanup:
                         messages += live
                         size_bytes = paged.files[page].stamp.size_bytes
                         message_bytes += size_bytes * live // paged.summary(page).records
+                messages += missing[names.get(queue, "")] if missing else 0
                 records = known.get(int(queue), [])
                 if [value for _, value in records] == ([messages] if messages else []):
                     continue

@@ -243,6 +243,7 @@ class Acquiring:
             undo.callback(lock.release)
             opening = self._opening()
             opening.postpones = self.postpones
+            opening.was_stopped = lock.was_stopped
             journals = self._journals(undo, opening)
             store = opening.store(
                 lambda core, index, make_loader: self._make(core, index, make_loader, journals, lock)

@@ -1,0 +1,90 @@
+"""No command is cleaner than another on the same bytes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from journalfs.account.entries import Account, Entry
+from journalfs.account.taking import account_of
+from journalfs.api import VirtualDirectory
+from journalfs.inspect.deep import checked
+from journalfs.store import open_store
+from tests.account.damaging import EVERY, OF_BINDINGS, OF_BODIES, OF_JOURNAL, OF_PAGES
+from tests.frozen import OLDER_STORES
+
+Copy = Callable[[str], Path]
+Losses = Counter[tuple[str, str, str | None, int | None]]
+
+CASES = {
+    "orders-basic": [*OF_JOURNAL, *OF_BINDINGS],
+    "killed": ["garbage_in_journal", "journal_file_gone", "journal_end_zeroed"],
+    "transactions": [*OF_JOURNAL, *OF_BODIES],
+    "large-and-paged": [*OF_JOURNAL, *OF_BINDINGS, *OF_PAGES, *OF_BODIES],
+    "hq-2.4-main": ["garbage_in_journal", "journal_file_half_copied", "bindings_gone"],
+}
+QUICK = [("large-and-paged", True), ("orders-basic", False)]
+ALL = [
+    pytest.param(store, damage, index, marks=[] if (store, index) in QUICK else pytest.mark.long)
+    for store, damages in CASES.items()
+    for damage in damages
+    for index in (False, True)
+]
+
+OF_DEEP = {"record", "page-record", "page-transaction", "duplicate-id", "large-message", "reference"}
+"""Kinds that only a look at every record can find."""
+
+
+def losses(entries: Iterable[Entry]) -> Losses:
+    found = (one for one in entries if not one.is_harmless)
+    return Counter((one.kind, one.file, one.queue, one.messages.messages) for one in found)
+
+
+def kinds(account: Account) -> Mapping[str, int]:
+    return Counter(one.kind for one in account.entries)
+
+
+def said_by_library(data: Path, index: bool) -> tuple[Account, Mapping[str, object], int, int]:
+    """Return the account of a store, what its status says, how many places its warning names, and how many
+    are listed in `damaged/`.
+    """
+    with closing(open_store(data, index=index)) as store:
+        events = [str(event["message"]) for event in store.core.events if event["event"] == "damage"]
+        told = re.search(r"damage in (\d+) place", events[0]) if events else None
+        damaged = cast(VirtualDirectory, dict(store.control().children())["damaged"])
+        listed = sum(name.endswith(".json") for name, _ in damaged.children())
+        status = store.status()["account"]
+        assert isinstance(status, Mapping)
+        return account_of(store), status, int(told.group(1)) if told else 0, listed
+
+
+@pytest.mark.rule("S-300")
+@pytest.mark.parametrize(("name", "damage", "index"), ALL)
+def test_everything_that_looks_says_the_same(store_copy: Copy, name: str, damage: str, index: bool) -> None:
+    data = store_copy(name) if name in OLDER_STORES else store_copy(name) / "data"
+    if index:
+        open_store(data).close()
+    EVERY[damage](data)
+    account, status, told, listed = said_by_library(data, index)
+    assert not account.whole, "the damage is not seen"
+    again, *_ = said_by_library(data, index)
+    assert losses(again.entries) == losses(account.entries)
+    assert (told, listed) == (len(account.losses), len(account.losses))
+    assert status["kinds"] == kinds(account)
+    for key in ("prepared", "undecided", "damaged"):
+        assert status[key] == getattr(account.totals, key), key
+    assert status["missing"] == account.totals.json()["missing"]
+    for deep in (False, True):
+        with closing(open_store(data, index=index, anew=True)) as store:
+            done = checked(store, deep=deep).account
+        more = losses(done.entries) - losses(account.entries)
+        assert not losses(account.entries) - losses(done.entries)
+        assert {kind for kind, *_ in more} <= (OF_DEEP if deep else set()), more
+        if not more:
+            assert done.totals == account.totals
