@@ -1,9 +1,10 @@
-"""Every block of docs/recipes/spark.md is typed as it stands there."""
+"""Every block of the recipe and of the tutorial of Spark is typed as it stands there."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from scripts.documents.blocks import blocks
@@ -12,9 +13,10 @@ from tests.recipes.desk import desk
 from tests.tidy.sources import ROOT
 
 
-def test_the_page_of_spark(spark: SparkSession, stores: PristineStores, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ["recipes", "tutorial"])
+def test_a_page_of_spark(spark: SparkSession, stores: PristineStores, tmp_path: Path, page: str) -> None:
     with desk(stores["orders-basic"], stores["kaha-5.16.7-killed"], tmp_path) as at:
-        for block in blocks(ROOT / "docs/recipes/spark.md"):
+        for block in blocks(ROOT / f"docs/{page}/spark.md"):
             if (block.kind, block.note) == ("python", "spark"):
                 exec(at.typed(block.text), {"spark": spark})
             else:

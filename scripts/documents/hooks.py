@@ -1,0 +1,40 @@
+"""Hooks of MkDocs: README.md is a page of the site, and links to folders lead to their first pages."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from mkdocs.structure.files import File, Files
+
+ROOT: Final = Path(__file__).parents[2]
+ABOUT: Final = "about.md"
+"""README.md, as a page: the documents have a README of their own."""
+
+_FOLDER: Final = re.compile(r"\]\(((?!https?:)[\w./-]*?)(format|recipes)/\)")
+_FIRST_PAGE: Final = {"format": "journal-file.md", "recipes": "local-queue.md"}
+"""Where a link to a folder leads: a site has no page for a folder."""
+
+
+def folders_as_pages(markdown: str) -> str:
+    """Return the text with links to folders leading to their first pages."""
+    return _FOLDER.sub(lambda found: f"]({found[1]}{found[2]}/{_FIRST_PAGE[found[2]]})", markdown)
+
+
+def about(readme: str) -> str:
+    """Return README.md as it stands in docs/: links lose their `docs/`, pictures too."""
+    return folders_as_pages(readme).replace("](docs/", "](")
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add README.md as a page."""
+    text = about((ROOT / "README.md").read_text(encoding="utf-8"))
+    files.append(File.generated(config, ABOUT, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
+    """Lead links to README.md to its page."""
+    to_docs = "../" * page.file.src_uri.count("/")
+    return folders_as_pages(markdown.replace(f"]({to_docs}../README.md", f"]({to_docs}{ABOUT}"))
