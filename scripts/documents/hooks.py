@@ -12,6 +12,12 @@ ROOT: Final = Path(__file__).parents[2]
 ABOUT: Final = "about.md"
 """README.md, as a page: the documents have a README of their own."""
 
+BEHIND: Final = 0.3
+"""By this the search multiplies the score of pages that few users look for."""
+
+FOR_LOOKING_UP: Final = frozenset({ABOUT, "RULES.md"})
+"""Pages that repeat what others say."""
+
 _FOLDER: Final = re.compile(r"\]\(((?!https?:)[\w./-]*?)(format|recipes)/\)")
 _FIRST_PAGE: Final = {"format": "journal-file.md", "recipes": "local-queue.md"}
 """Where a link to a folder leads: a site has no page for a folder."""
@@ -35,6 +41,8 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
-    """Lead links to README.md to its page."""
+    """Lead links to README.md to its page, and rank pages about the inside of journalfs behind the others."""
+    if page.file.src_uri.startswith(("inside/", "format/")) or page.file.src_uri in FOR_LOOKING_UP:
+        page.meta.setdefault("search", {})["boost"] = BEHIND
     to_docs = "../" * page.file.src_uri.count("/")
     return folders_as_pages(markdown.replace(f"]({to_docs}../README.md", f"]({to_docs}{ABOUT}"))
