@@ -19,6 +19,7 @@ FOR_LOOKING_UP: Final = frozenset({ABOUT, "RULES.md"})
 """Pages that repeat what others say."""
 
 _FOLDER: Final = re.compile(r"\]\(((?!https?:)[\w./-]*?)(format|recipes)/\)")
+_ELSEWHERE: Final = re.compile(r"\[([^\]]+)\]\((?!docs/|https?:|#)[^)]+\)")
 _FIRST_PAGE: Final = {"format": "journal-file.md", "recipes": "local-queue.md"}
 """Where a link to a folder leads: a site has no page for a folder."""
 
@@ -29,8 +30,8 @@ def folders_as_pages(markdown: str) -> str:
 
 
 def about(readme: str) -> str:
-    """Return README.md as it stands in docs/: links lose their `docs/`, pictures too."""
-    return folders_as_pages(readme).replace("](docs/", "](")
+    """Return README.md as it stands in docs/: without links to files that are elsewhere."""
+    return _ELSEWHERE.sub(r"\1", folders_as_pages(readme)).replace("](docs/", "](")
 
 
 def on_files(files: Files, config: Any) -> Files:
