@@ -17,7 +17,7 @@ from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from journalfs import door
 from journalfs.engine._native import ffi, lib
-from journalfs.engine.status import FULL, FileTorn, check
+from journalfs.engine.status import FULL, OK, FileTorn, check
 from journalfs.errors import refuse_shortage
 
 # Lists handed out by the C core: it fills what room there is, and says how much all would take.
@@ -101,6 +101,9 @@ def _structs(kind: str, fill: Fill, doing: str, room: int = ROOM_FIRST) -> tuple
 MAPPED_BYTES_USUAL = 1 << 40
 """Up to here a file that cannot be mapped says nothing of itself. One that is longer is no store's."""
 
+_UNSHARED: Final = frozenset({errno.ENODEV, errno.EOPNOTSUPP, errno.ENOSYS})
+"""Errnos of a filesystem that shares no mappings. Without reading instead, its journals would look empty."""
+
 MENDS_MAX = 4
 """Times that reading a file goes on after more of it turned out to be unreadable."""
 
@@ -127,7 +130,7 @@ class MappedFile:
     `close`.
     """
 
-    __slots__ = ("_fd", "_whole", "holes", "path", "pointer", "size_bytes", "unreadable")
+    __slots__ = ("_fd", "_whole", "holes", "is_copy", "path", "pointer", "size_bytes", "unreadable")
 
     def __init__(self, path: Path | str, *, bytes_max: int | None = None) -> None:
         """Map the file as long as it is now, or its first `bytes_max` bytes. Raises OSError, and
@@ -142,6 +145,8 @@ class MappedFile:
         """Where zeros stand for what cannot be read, since `mend`."""
         self.holes: tuple[tuple[int, int], ...] = ()
         """Start and end of what the file does not store, once `note_holes` looked."""
+        self.is_copy = False
+        """True where the filesystem shares no mappings: bytes were read, and `reread` reads them again."""
         length = 0
         try:
             self._fd, status = door.open_and_look(self.path)
@@ -165,11 +170,15 @@ class MappedFile:
         made.size_bytes = 0
         made.unreadable = ()
         made.holes = ()
+        made.is_copy = False
         return made
 
     def _map(self, size_bytes: int) -> None:
         out = ffi.new("const uint8_t **")
         status = lib.jfs_map(self._fd, size_bytes, out)
+        if status == lib.JFS_NO_MEMORY and ffi.errno in _UNSHARED:
+            status = lib.jfs_map_copy(self._fd, size_bytes, out)
+            self.is_copy = status == lib.JFS_OK
         if status == lib.JFS_NO_MEMORY:
             raise OSError(ffi.errno, os.strerror(ffi.errno), str(self.path))
         check(status, f"mapping {self.path}")
@@ -178,6 +187,14 @@ class MappedFile:
         self.unreadable = ()
         self.holes = ()
         self.size_bytes = size_bytes
+
+    def reread(self, offset: int) -> None:
+        """Bring a copy in line with the file from `offset` on; a mapping is always. Raises OSError."""
+        if not self.is_copy or offset >= self.size_bytes:
+            return
+        with door.opened(self.path) as descriptor:
+            if lib.jfs_map_reread(self.pointer, descriptor, offset, self.size_bytes) != OK:
+                raise OSError(ffi.errno, os.strerror(ffi.errno), str(self.path))
 
     @property
     def fd(self) -> int:
@@ -317,6 +334,7 @@ class MemoryFile(MappedFile):
         self.size_bytes = len(content)
         self.unreadable = ()
         self.holes = ()
+        self.is_copy = False
 
     def mend(self) -> bool:
         """What is in memory can be read."""

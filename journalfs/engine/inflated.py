@@ -93,6 +93,7 @@ class InflatedBody(MappedFile):
         self.size_bytes = size_bytes
         self.unreadable = ()
         self.holes = ()
+        self.is_copy = False
 
     def mend(self) -> bool:
         """A stream of which something is missing is broken from there on."""

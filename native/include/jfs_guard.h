@@ -18,6 +18,15 @@ jfs_status jfs_guarded(jfs_body body, void *context);
 jfs_status jfs_map(int fd, uint64_t size_bytes, const uint8_t **out);
 void jfs_unmap(const uint8_t *bytes, uint64_t size_bytes);
 
+/* A copy of the file in memory, for filesystems that share no mappings (9p, virtiofs). It is used as a mapping is, but
+ * shows what the file held at this call, or at the last jfs_map_reread. JFS_NO_MEMORY, with errno, when the kernel
+ * refuses memory or a read.
+ */
+jfs_status jfs_map_copy(int fd, uint64_t size_bytes, const uint8_t **out);
+
+/* Reads a copy again from `at` on. What the file lost is zeros. */
+jfs_status jfs_map_reread(const uint8_t *bytes, int fd, uint64_t at, uint64_t size_bytes);
+
 /* Lets go of the memory that reading a mapping took; the bytes come back from the page cache when they are read. */
 void jfs_map_release(const uint8_t *bytes, uint64_t size_bytes);
 

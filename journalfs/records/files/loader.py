@@ -570,6 +570,8 @@ class JournalLoader:
             self.files.note_unreadable(read.slot, mapped)
             # Lines of messages were measured with zeros where now are bytes, or the other way round.
             self._void |= mapped.unreadable != before
+        elif mapped.is_copy:
+            mapped.reread(read.position)
         self._refused.pop(read.slot, None)
         return mapped
 

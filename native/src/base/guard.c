@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "jfs_guard.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -90,6 +91,45 @@ jfs_status jfs_map(int fd, uint64_t size_bytes, const uint8_t **out) {
     if (size_bytes > PTRDIFF_MAX) return JFS_RANGE;
     bytes = mmap(NULL, (size_t)size_bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (bytes == MAP_FAILED) return JFS_NO_MEMORY;
+    *out = bytes;
+    return JFS_OK;
+}
+
+jfs_status jfs_map_reread(const uint8_t *bytes, int fd, uint64_t at, uint64_t size_bytes) {
+    uint8_t *const to = (uint8_t *)(uintptr_t)bytes; /* writable: it is a copy of our own */
+    while (at < size_bytes) {
+        const ssize_t got = pread(fd, to + at, (size_t)(size_bytes - at), (off_t)at);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return JFS_NO_MEMORY;
+        if (got == 0) {
+            memset(to + at, 0, (size_t)(size_bytes - at));
+            break;
+        }
+        at += (uint64_t)got;
+    }
+    return JFS_OK;
+}
+
+jfs_status jfs_map_copy(int fd, uint64_t size_bytes, const uint8_t **out) {
+    /* A file in memory, so that jfs_map_again finds something shared. */
+    void *bytes = MAP_FAILED;
+    int memory;
+    *out = NULL;
+    if (size_bytes == 0) return JFS_OK;
+    if (size_bytes > PTRDIFF_MAX) return JFS_RANGE;
+    memory = memfd_create("journalfs", MFD_CLOEXEC);
+    if (memory < 0) return JFS_NO_MEMORY;
+    if (ftruncate(memory, (off_t)size_bytes) == 0) {
+        bytes = mmap(NULL, (size_t)size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory, 0);
+    }
+    close(memory);
+    if (bytes == MAP_FAILED) return JFS_NO_MEMORY;
+    if (jfs_map_reread(bytes, fd, 0, size_bytes) != JFS_OK) {
+        const int refused = errno;
+        munmap(bytes, (size_t)size_bytes);
+        errno = refused;
+        return JFS_NO_MEMORY;
+    }
     *out = bytes;
     return JFS_OK;
 }
