@@ -189,6 +189,16 @@ class BooksDoNotBalance(JournalfsError, identifier="books-do-not-balance", exit_
         self.made = made
 
 
+class MadeNotWhole(JournalfsError, identifier="made-not-whole", exit_code=EXIT_SYSTEM):
+    """What a command made of a store has damage that the source has not: a fault of journalfs."""
+
+    def __init__(self, name: str, file: str, reason: str) -> None:
+        super().__init__(
+            f"{name}: {file}: {reason}, which is not so in the source: a fault of journalfs; do not use "
+            f"{name}, keep the source, and report this line with the output of journalfs check"
+        )
+
+
 class Gone(JournalfsError, identifier="gone", errno=errnos.ESTALE):
     """A file of the store that a broker deleted after it was listed: nothing in it is live any more."""
 

@@ -11,7 +11,7 @@ from journalfs.account.books import NO_QUEUE, Books, NotCarried, SetAside
 from journalfs.account.entries import Account, Standing, Totals
 from journalfs.convert.looking import Looked
 from journalfs.convert.setting_aside import DAMAGED, UNDECIDED, is_damaged_message
-from journalfs.errors import BooksDoNotBalance
+from journalfs.errors import BooksDoNotBalance, MadeNotWhole
 
 
 def books_of(
@@ -23,9 +23,11 @@ def books_of(
     not_carried: Sequence[NotCarried],
     on_disk: Mapping[int, int],
     name: str,
+    has_bodies: bool = True,
 ) -> Books:
     """Return the books, which balance. `made` is the account of the new store, opened like any; `on_disk` is
-    how many messages queues have where consumed ones count, by their ids. Raises `BooksDoNotBalance`.
+    how many messages queues have where consumed ones count, by their ids. `has_bodies` off: large bodies
+    come beside the new store later, so that their messages count as damaged. Raises `BooksDoNotBalance`.
     """
     account = looked.account
     here = {new: old for old, new in renamed.items()}
@@ -39,6 +41,8 @@ def books_of(
         if carried[queue] != messages:
             raise BooksDoNotBalance(queue, messages, carried[queue], name)
         del carried[queue]
+    if has_bodies:
+        _refuse_more_damage(account, made, aside, here)
     consumed = {
         looked.queue_names[queue]: total - account.queues.get(looked.queue_names[queue], Totals()).there
         for queue, total in on_disk.items()
@@ -55,6 +59,34 @@ def books_of(
     )
     books.balance()
     return books
+
+
+def _refuse_more_damage(
+    account: Account, made: Account, aside: Sequence[SetAside], here: Mapping[str, str]
+) -> None:
+    """Raise `BooksDoNotBalance` where more messages of a queue are damaged in the new store than in the
+    source: a body that did not come along leaves the counts as they were.
+    """
+    damaged: Counter[str] = Counter()
+    for queue, totals in made.queues.items():
+        damaged[here.get(queue, queue)] += totals.damaged
+    for one in aside:
+        if one.standing == Standing.DAMAGED and one.queue is not None:
+            damaged[one.queue] += one.messages
+    for queue, messages in damaged.items():
+        had = account.queues.get(queue, Totals()).damaged
+        if messages > had:
+            raise BooksDoNotBalance(f"{queue}, damaged", had, messages, "NEW")
+
+
+def refuse_damaged(made: Account, name: str) -> None:
+    """Raise `MadeNotWhole` where a new store, as it is handed over, has anything that a broker drops or
+    complains of. Messages that are known to be damaged may be there, and what is only possible.
+    """
+    for one in made.losses:
+        is_message = one.standing is Standing.DAMAGED and one.id is not None
+        if one.certain and not is_message:
+            raise MadeNotWhole(name, one.file, one.reason)
 
 
 def predicted(looked: Looked, *, renamed: Mapping[str, str], keep_damaged: bool) -> Books:

@@ -10,7 +10,8 @@ import errno
 import os
 import stat
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -22,7 +23,7 @@ import trio
 
 from journalfs import door
 from journalfs.account.books import Books, NotCarried, SetAside
-from journalfs.account.entries import Account
+from journalfs.account.entries import Account, exactly
 from journalfs.account.filters import EVERYTHING, Wanted
 from journalfs.account.taking import account_of, entry_of
 from journalfs.config.address_settings import Value
@@ -32,7 +33,7 @@ from journalfs.config.journal_settings import JournalSettings, journal_settings
 from journalfs.config.journalfs_toml import settings_text
 from journalfs.config.layout import StoreLayout, locate_store, plan_store
 from journalfs.config.older import AMQ, ARTEMIS_1, HORNETQ, forced
-from journalfs.convert.bookkeeping import books_of
+from journalfs.convert.bookkeeping import books_of, refuse_damaged
 from journalfs.convert.looking import Looked, look_at, unsaid
 from journalfs.convert.report import Report
 from journalfs.convert.setting_aside import SettingAside
@@ -43,8 +44,10 @@ from journalfs.engine.state_types import AnomalyKind, TransactionInfo
 from journalfs.errors import DecodeError, OlderStore, StoreBusy, WrongCall, failing
 from journalfs.format.bindings import RoutingType
 from journalfs.format.large_file import format_large_name, parse_large_name
+from journalfs.format.record_types import MessageType
 from journalfs.format.xid import decode_xid
 from journalfs.ids import MessageId, QueueId
+from journalfs.records.files.file_gaps import NOTED
 from journalfs.records.files.loader import JournalLoader
 from journalfs.records.files.reports import JournalAccount
 from journalfs.records.older import Source, derive, source_of
@@ -66,11 +69,19 @@ from journalfs.store.write.compacting import compact_store
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 
+LEFT_OUT: Final = "left-out"
+"""Standing of messages that the format of the new store cannot hold."""
+
 PROGRESS: Final = "unfinished.json"
 MADE_FROM: Final = Path("journalfs", "made-from.json")
 REWRITTEN: Final = "rewritten"
 LIVE_SHARE_MIN: Final = 0.5
 """A journal of which less counts is compacted."""
+
+_PACKED_MAX: Final = 2
+"""Compactions: transactions without an end stay in the first where references lack their messages, which
+tell of damage; it drops the references, and the second the transactions.
+"""
 
 _BROKEN: Final = frozenset(
     {AnomalyKind.TX_UNFINISHED, AnomalyKind.COMMIT_INCOMPLETE, AnomalyKind.PREPARE_INCOMPLETE}
@@ -160,13 +171,13 @@ class Carrying:
             )
         staging = destination.parent / f".{destination.name}.unfinished"
         # Before root acts as the owner of the destination, who may not read the source.
-        looked = self._look(source, staging)
+        looked = self._look(source, destination, staging)
         with failing(self.mode, destination, found=True):
             door.adopt((destination,))
             door.own_folder(staging, mode=0o755)
             return self._run(source, destination, staging, looked)
 
-    def _look(self, source: Source, staging: Path) -> Looked:
+    def _look(self, source: Source, destination: Path, staging: Path) -> Looked:
         """Return what the source says of itself, as it was noted before a kill where it is the same still."""
         known = _state_of(staging)
         if known is not None and known.looked is not None and known.identity == identity_of(source):
@@ -174,7 +185,10 @@ class Carrying:
         if self._layout is None:
             assert self._older is not None
             self._layout = locate_store(derive(self._older, quiet=True), adopting=False)
-        looked = look_at(self._layout, kept_up=source.shown is not None)
+        config = None
+        with suppress(WrongCall):  # where something is there already, which is told later
+            config = plan_store(destination).config
+        looked = look_at(self._layout, kept_up=source.shown is not None, destination=config)
         self.wanted.refuse_unknown(looked.queue_names.values())
         return looked
 
@@ -347,12 +361,19 @@ class Carrying:
 
     def _pack(self, source: Source, staging: Path, destination: Path, state: _State) -> None:
         """As durable as every store is, and without what a broker would complain of; say what it is."""
-        report, pack = self._report(source, staging, destination, state)
-        if pack or self.packs or self.to is not None:
+        report, account, pack = self._report(source, staging, destination, state)
+        pack |= self.packs or self.to is not None
+        for _ in range(_PACKED_MAX):
+            if not pack:
+                break
             _compact(staging, destination)
-            report, _ = self._report(source, staging, destination, state)
-        _remove(staging / MADE_FROM.parent)
-        door.make_folder(staging / MADE_FROM.parent)
+            report, account, pack = self._report(source, staging, destination, state)
+        refuse_damaged(account, "NEW")
+        ours = staging / MADE_FROM.parent
+        door.make_folders(ours)
+        for name in door.names(ours):
+            if name != NOTED.name:  # which says why ids of files are missing
+                _remove_any(ours / name)
         _write_report(staging, report)
         _sync_all(staging)
         _done(staging, state, _Step.PACKED)
@@ -382,12 +403,42 @@ class Carrying:
         report = msgspec.json.decode(door.read(staging / MADE_FROM), type=Report)
         notes = [(kind, text) for kind, text in report.notes if kind != "jms"]
         renamed = _then(report.renamed, writing.renamed)
-        _write_report(staging, msgspec.structs.replace(report, notes=notes + writing.notes, renamed=renamed))
+        reason = "it has no equal in the format of that store"
+        left = [
+            NotCarried(
+                writing.renamed.get(queue, queue), LEFT_OUT, reason, exactly(count), LEFT_OUT, asked=False
+            )
+            for queue, count in _counted(staging, writing.left_out).items()
+        ]
+        account = self._account_of_older(staging, place)
+        books = self._books(account, state, renamed=renamed, left=left)
+        _write_report(
+            staging,
+            msgspec.structs.replace(
+                report,
+                notes=notes + writing.notes,
+                renamed=renamed,
+                books=dict(books.as_json()),
+                told=list(books.lines()),
+            ),
+        )
         _sync_all(staging)
         _done(staging, state, _Step.REWRITTEN)
 
-    def _report(self, source: Source, staging: Path, destination: Path, state: _State) -> tuple[Report, bool]:
-        """What is in the new store, and whether it is worth compacting."""
+    def _account_of_older(self, staging: Path, place: Path) -> Account:
+        """Open the older store that was made as any command opens it, and return its account."""
+        assert self.to is not None
+        opened = staging / "opened"
+        try:
+            layout = locate_store(derive(forced(self.to, place), opened, quiet=True), adopting=False)
+            return look_at(layout, kept_up=False).account
+        finally:
+            _remove(opened)
+
+    def _report(
+        self, source: Source, staging: Path, destination: Path, state: _State
+    ) -> tuple[Report, Account, bool]:
+        """What is in the new store, its account, and whether it is worth compacting."""
         assert state.looked is not None
         with unsaid():
             store = open_store(staging, index=False)
@@ -420,19 +471,53 @@ class Carrying:
             books=dict(books.as_json()),
             told=list(books.lines()),
         )
-        return report, pack
+        return report, account, pack
 
-    def _books(self, made: Account, state: _State) -> Books:
+    def _books(
+        self,
+        made: Account,
+        state: _State,
+        *,
+        renamed: Mapping[str, str] | None = None,
+        left: Sequence[NotCarried] = (),
+    ) -> Books:
         assert state.looked is not None
         return books_of(
             state.looked,
             made,
-            renamed=state.renamed,
+            renamed=state.renamed if renamed is None else renamed,
             set_aside=state.set_aside,
-            not_carried=state.not_carried,
+            not_carried=[*state.not_carried, *left],
             on_disk=state.on_disk,
             name="NEW",
+            has_bodies=renamed is None,
         )
+
+
+def _counted(staging: Path, messages: Set[int]) -> Counter[str]:
+    """Return how often some messages of a store are in its queues, or are sent there by transactions that
+    are prepared.
+    """
+    found: Counter[str] = Counter()
+    if not messages:
+        return found
+    with unsaid():
+        store = open_store(staging, index=False)
+    try:
+        for queue in store.queues():
+            content = queue.content
+            for run in (*content.live(), *content.delivering()):
+                found[f"{queue.model.address}::{queue.name}"] += sum(
+                    one in messages for one in run.ids(content)
+                )
+        names = store.core.queue_names()
+        for transaction in store.core.loader.state.transactions():
+            for one in transaction.operations:
+                if one.user_type == MessageType.ADD_REFERENCE and one.record_id in messages:
+                    found[names.get(one.a, "")] += 1
+    finally:
+        store.close()
+    return +found
 
 
 def _bind_lost(out: DerivedStore, looked: Looked, *, renamed: bool) -> None:
@@ -564,6 +649,13 @@ def _remove(place: Path) -> None:
     """What an earlier try has left, if there was one."""
     with suppress(FileNotFoundError):
         door.remove_tree(place)
+
+
+def _remove_any(place: Path) -> None:
+    if door.is_folder(place):
+        door.remove_tree(place)
+    else:
+        door.remove(place)
 
 
 def _sync_all(folder: Path) -> None:

@@ -14,6 +14,7 @@ import msgspec
 from journalfs.account.entries import Account
 from journalfs.account.taking import account_of
 from journalfs.clock import SystemClock
+from journalfs.config.broker_config import BrokerConfig
 from journalfs.config.layout import StoreLayout
 from journalfs.convert.lost_names import NamedQueue, names_of_lost
 from journalfs.errors import failing
@@ -38,16 +39,17 @@ class Looked(msgspec.Struct, frozen=True):
     """No record, message or transaction of the source has a higher one."""
 
 
-def look_at(layout: StoreLayout, *, kept_up: bool) -> Looked:
+def look_at(layout: StoreLayout, *, kept_up: bool, destination: BrokerConfig | None = None) -> Looked:
     """Open the source, all of it, and close it again; nothing is written. `kept_up`: it is derived from what
-    others may change. Raises `SystemFailure`: what the system refuses ends the command here.
+    others may change; `destination` is the configuration of the new store's broker. Raises `SystemFailure`:
+    what the system refuses ends the command here.
     """
     with unsaid(), failing("read the store", layout.root, found=True):
         opening = Opening(layout, SystemClock(), True, anew=True)
         opening.is_kept_up = kept_up
         store = opening.store(ReadingStore)
         try:
-            return _looked(store)
+            return _looked(store, destination)
         finally:
             store.close()
 
@@ -67,12 +69,12 @@ def unsaid() -> Iterator[None]:
         said.removeFilter(nothing)
 
 
-def _looked(store: JournalStore) -> Looked:
+def _looked(store: JournalStore, destination: BrokerConfig | None) -> Looked:
     core = store.core
     queues = {**core.bindings.queues, **core.lost.queues}
     return Looked(
         account=account_of(store),
-        named=names_of_lost(store),
+        named=names_of_lost(store, destination),
         undecided={one.tx_id: f"transaction-{one.tx_id}" for one in core.undecided()},
         folders={os.fsdecode(paged.path.name): address for address, paged in core.pages.items()},
         queue_names={int(one): f"{of.address}::{of.name}" for one, of in queues.items()},

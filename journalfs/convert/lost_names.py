@@ -7,6 +7,7 @@ is written here.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,6 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from journalfs import door
+from journalfs.bindings.model import Queue
+from journalfs.config.broker_config import BrokerConfig
+from journalfs.config.xmltree import Element, Loader
 from journalfs.engine.buffers import MappedFile
 from journalfs.errors import DecodeError, JournalfsError
 from journalfs.format import core_message
@@ -41,6 +45,9 @@ RECOVERED: Final = "recovered."
 _ASKED_MAX: Final = 64
 """Messages of a queue that are asked how they were sent, and what they say of their origin."""
 
+_OF_JMS: Final = "jms.queue."
+"""Before the names of queues of JMS in HornetQ and Artemis 1.x."""
+
 _ID_BYTES: Final = 8
 _NAME_MAX: Final = 4096
 
@@ -64,8 +71,10 @@ class NamedQueue(msgspec.Struct, frozen=True):
         return f"{self.address}::{self.name}"
 
 
-def names_of_lost(store: JournalStore) -> list[NamedQueue]:
-    """Return a name for each lost queue of an open store, no two the same and none that a binding has."""
+def names_of_lost(store: JournalStore, destination: BrokerConfig | None) -> list[NamedQueue]:
+    """Return a name for each lost queue of an open store, no two the same and none that a binding has.
+    `destination`: the configuration of the broker that the new store is for.
+    """
     core = store.core
     lost = core.lost.queues
     if not lost:
@@ -80,13 +89,19 @@ def names_of_lost(store: JournalStore) -> list[NamedQueue]:
 
     for named in (*_by_copies(core), *_by_remains(core)):
         put(named)
-    rest = {queue_id: queue for queue_id, queue in lost.items() if queue_id not in found}
+    for config in (core.layout.config, destination):
+        for named in _by_configuration(core, config, _without(lost, found)):
+            put(named)
+    rest = _without(lost, found)
     for named in _by_origins(store, rest, taken):
         put(named)
     for queue_id, queue in rest.items():
         known = queue.address if queue.address != queue.name else None
         kind = _wanted_kind(core, queue_id)
         alone = known is not None and not core.bindings.queues_of(known) and _is_alone(lost, known)
+        if known is not None and known.startswith(_OF_JMS):
+            by = "a queue of JMS has the name of its address"
+            put(_named(core, queue_id, (known, known), RoutingType.ANYCAST, by))
         if known is not None and alone and kind is RoutingType.ANYCAST:
             by = "its messages were sent to a point-to-point queue, which has the name of its address"
             put(_named(core, queue_id, (known, known), RoutingType.ANYCAST, by))
@@ -98,6 +113,10 @@ def names_of_lost(store: JournalStore) -> list[NamedQueue]:
     return [found[queue_id] for queue_id in sorted(found)]
 
 
+def _without(lost: Mapping[QueueId, Queue], found: Mapping[QueueId, object]) -> Mapping[QueueId, Queue]:
+    return {queue_id: queue for queue_id, queue in lost.items() if queue_id not in found}
+
+
 def _named(core: Core, queue_id: QueueId, full: tuple[str, str], kind: RoutingType, by: str) -> NamedQueue:
     """`full`: address and name."""
     queue = core.lost.queues[queue_id]
@@ -105,7 +124,7 @@ def _named(core: Core, queue_id: QueueId, full: tuple[str, str], kind: RoutingTy
     return NamedQueue(int(queue_id), f"{queue.address}::{queue.name}", name, address, kind.value, by)
 
 
-def _is_alone(lost: Mapping[QueueId, Any], address: str) -> bool:
+def _is_alone(lost: Mapping[QueueId, Queue], address: str) -> bool:
     return [queue.address for queue in lost.values()].count(address) == 1
 
 
@@ -175,24 +194,64 @@ def _in_remains(core: Core, path: Path, content: bytes, queue_id: QueueId) -> It
         at = content.find(wanted, at + 1)
 
 
+# ---- the configuration ----
+
+
+def _by_configuration(
+    core: Core, config: BrokerConfig | None, lost: Mapping[QueueId, Queue]
+) -> Iterator[NamedQueue]:
+    """Yield what broker.xml names: where one lost queue of an address is left, and it has one there. A broker
+    that starts would make that queue beside one with another name.
+    """
+    if config is None:
+        return
+    places = (config.instance, config.instance / "bin")
+    try:
+        root = Loader(dict(os.environ), bases=places, carried=Path).load(config.file)
+    except JournalfsError:
+        return  # the broker that reads it says what is wrong
+    for address in _elements(root, "core", "addresses", "address"):
+        name = address.attributes.get("name", "")
+        queues = [queue_id for queue_id, queue in lost.items() if queue.address == name]
+        given = [
+            (queue.attributes.get("name", ""), kind)
+            for kind in RoutingType
+            for queue in _elements(address, kind.name.lower(), "queue")
+        ]
+        if len(queues) == 1 and len(given) == 1 and given[0][0]:
+            yield _named(core, queues[0], (name, given[0][0]), given[0][1], f"{config.file} names it")
+
+
+def _elements(parent: Element, *path: str) -> Iterator[Element]:
+    """Yield the elements at a path below another one."""
+    for child in parent.every(path[0]):
+        if len(path) == 1:
+            yield child
+        else:
+            yield from _elements(child, *path[1:])
+
+
 # ---- messages ----
 
 
 def _by_origins(
-    store: JournalStore, lost: Mapping[QueueId, Any], taken: Iterable[str]
+    store: JournalStore, lost: Mapping[QueueId, Queue], taken: Iterable[str]
 ) -> Iterator[NamedQueue]:
     """Yield names that messages give of the queue they came from: where one lost queue of an address is left,
     and one name for it.
     """
     names: dict[str, set[str]] = {}
+    given = set(taken)
     for queue in store.queues():
         for envelope in _with_origin(queue.content):
             properties = envelope.get("properties") or {}
             address = properties.get(core_message.ORIGINAL_ADDRESS)
             name = properties.get(core_message.ORIGINAL_QUEUE)
+            origin = properties.get(core_message.ORIGINAL_MESSAGE_ID)
             if isinstance(address, str) and isinstance(name, str) and name:
                 names.setdefault(address, set()).add(name)
-    given = set(taken)
+                if isinstance(origin, int) and len(store.core.loader.state.message_refs(origin)):
+                    given.add(name)  # a divert names itself, and leaves the original where it is
     for address, found in names.items():
         queues = [queue_id for queue_id, queue in lost.items() if queue.address == address]
         left = sorted(found - given)

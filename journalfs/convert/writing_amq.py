@@ -125,6 +125,8 @@ class AmqStore:
     _wanted: set[int] = field(default_factory=set)
     _subscriptions: list[bytes] = field(default_factory=list)
     _left: dict[str, int] = field(default_factory=dict)
+    left_out: set[int] = field(default_factory=set)
+    """Messages that have no equal there."""
 
     def write(self) -> None:
         folder = self.place / "journal"
@@ -240,7 +242,7 @@ class AmqStore:
         try:
             message = read_envelope(line)
             if not isinstance(message, CoreMessage):
-                self._leave("they are of AMQP")
+                self._leave(int(envelope["id"]), "they are of AMQP")
                 return None
             message_id = int(envelope["id"])
             parts = out.inflated_parts(split_message(message.record(message_id, envelope["address"], 0)[1]))
@@ -249,7 +251,7 @@ class AmqStore:
             form = out.Form(destination, identity, message.delivery_count, transaction)
             self._put(out.message(parts, form))
         except (BadEnvelope, DecodeError) as error:
-            self._leave(str(error))
+            self._leave(int(envelope["id"]), str(error))
             return None
         if envelope.get("scheduledTime"):
             self._note("schedule", f"{destination.qualified}: what was due later is due at once")
@@ -257,7 +259,8 @@ class AmqStore:
             self._identities[message_id] = identity
         return identity
 
-    def _leave(self, reason: str) -> None:
+    def _leave(self, message_id: int, reason: str) -> None:
+        self.left_out.add(message_id)
         self._left[reason] = self._left.get(reason, 0) + 1
 
     def _identity(self, message_id: int, envelope: dict[str, object]) -> Identity:

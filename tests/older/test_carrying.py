@@ -146,7 +146,7 @@ def test_repair_carries_what_is_intact(store_copy: StoreCopy, tmp_path: Path) ->
     assert {one["file"] for one in report["damage"]} == hurt | {missing}
     assert tree_state(source) == before
     checked = journalfs("check", tmp_path / "new")
-    assert {line.split("\t")[3] for line in checked.stdout.splitlines()} == {"orphan"}
+    assert (checked.returncode, checked.stdout) == (0, "")
     intact = {queue: len(one) for queue, one in held_by(source).items()}
     intact["images"] -= 1  # message 39 is in `damaged`
     aside = {"damaged": 1, "undecided.63": 1}

@@ -137,13 +137,15 @@ def log_folder(source: Source) -> Path:
 
 
 def read_content(source: Source) -> AmqContent:
-    """What the broker would give to its clients."""
+    """What the broker would give to its clients. Raises OSError where the data logs cannot be listed: nobody
+    knows then what is in them.
+    """
     damage: list[Damage] = []
     logs: dict[int, Path] = {}
     refused: OSError | None = None
     try:
         logs = log_files(log_folder(source))
-    except OSError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         refused = error
     content = _from_references(source.root / "kr-store", damage)
     closed = content is not None

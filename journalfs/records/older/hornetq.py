@@ -413,21 +413,18 @@ class JournalReading:
                     self.paged.update(one for one in entry.queue_ids if one in self.first_seen.queues)
 
     def _page_folders(self) -> Iterator[Path]:
-        """Yield the folders of pages, without those that replication left. What cannot be looked into, or is
-        a link, is damage.
+        """Yield the folders of pages, without those that replication left. A link is damage. Raises OSError
+        where the directory cannot be listed: nobody knows then what is in it.
         """
         directory = self.source.paging_dir
-        try:
-            for name in door.names_if_there(directory):
-                mode = door.mode_of(directory / name)
-                if REPLICA_MARK in name:
-                    continue
-                if stat.S_ISDIR(mode):
-                    yield directory / name
-                elif not stat.S_ISREG(mode):
-                    self.out.refused(directory / name, self.source.root, door.refused(name, mode))
-        except OSError as error:
-            self.out.refused(directory, self.source.root, error)
+        for name in door.names_if_there(directory):
+            mode = door.mode_of(directory / name)
+            if REPLICA_MARK in name:
+                continue
+            if stat.S_ISDIR(mode):
+                yield directory / name
+            elif not stat.S_ISREG(mode):
+                self.out.refused(directory / name, self.source.root, door.refused(name, mode))
 
     def page(self, path: Path, to: Path, bound: Sequence[OldQueue]) -> None:
         name = self.name(path)

@@ -55,9 +55,14 @@ _DESTINATIONS: Final = {
 }
 _ADDRESSES: Final = frozenset({"_HQ_ORIG_ADDRESS", "_HQ_ORIG_QUEUE"})
 
-_EMPTY: Final = core_message.encode_header(0, NULL, core_message.CoreHeader(None, 0, False, 0, 0, 4, NULL))
-_NOTHING: Final = i32(BODY_OFFSET) + i32(BODY_OFFSET + 4 + len(_EMPTY)) + _EMPTY
-"""A message that keeps a place in a page."""
+
+def _nothing(message_id: int) -> bytes:
+    """Return a message that keeps a place in a page. It has an id, as every message has: one without is taken
+    for damage by whoever reads the page.
+    """
+    header = core_message.CoreHeader(None, 0, False, 0, 0, 4, NULL)
+    empty = core_message.encode_header(max(1, message_id), NULL, header)
+    return i32(BODY_OFFSET) + i32(BODY_OFFSET + 4 + len(empty)) + empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +123,14 @@ class HornetqRecords:
         return Property(name, code, value)
 
 
-def page_record(tx_id: int, message: bytes | None, queues: Sequence[int], *, large: bool) -> bytes:
-    """A record of a page. Without a message it keeps its place, and is in no queue."""
+def page_record(
+    tx_id: int, message: bytes | None, queues: Sequence[int], *, large: bool, message_id: int = 0
+) -> bytes:
+    """A record of a page. Without a message it keeps its place, and is in no queue; `message_id` is then that
+    of the message that is not there.
+    """
     if message is None:
-        message, large, queues = _NOTHING, False, ()
+        message, large, queues = _nothing(message_id), False, ()
     content = i64(tx_id) + i8(large) + i32(len(message)) + message + i32(len(queues))
     content += b"".join(map(i64, queues))
     return b"{" + i32(len(content)) + content + b"}"

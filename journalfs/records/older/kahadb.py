@@ -83,7 +83,7 @@ def _is_archive(folder: Path, folders: list[Path], root: Path) -> bool:
 
 def store_folders(root: Path, out: DerivedStore, top: Path, depth: int = 0) -> Iterator[Path]:
     """Folders with a journal, or an index of one, in the order of their names. One that cannot be listed,
-    and a link, is damage.
+    and a link, is damage; `lost+found` may be one. Raises OSError where the store's own cannot be listed.
     """
     try:
         found = [root / name for name in sorted(door.names(root))]
@@ -96,6 +96,8 @@ def store_folders(root: Path, out: DerivedStore, top: Path, depth: int = 0) -> I
             elif stat.S_ISDIR(mode):
                 yield from store_folders(one, out, top, depth + 1)
     except OSError as error:
+        if root == top:
+            raise
         out.refused(root, top, error)
 
 

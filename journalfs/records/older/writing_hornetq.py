@@ -77,6 +77,11 @@ class HornetqStore:
     def __post_init__(self) -> None:
         self._records = HornetqRecords(self._address)
 
+    @property
+    def left_out(self) -> set[int]:
+        """Messages that have no equal there."""
+        return self._dropped
+
     def write(self) -> None:
         for name in ("bindings", "journal", "paging"):
             door.make_folders(self.place / name)
@@ -317,7 +322,8 @@ class HornetqStore:
             message = of_header or self._records.message(payload)
             if message is None:
                 self._dropped.add(entry.message_id)
-        return page_record(entry.tx_id, message, entry.queue_ids or (), large=large)
+        queues = entry.queue_ids or ()
+        return page_record(entry.tx_id, message, queues, large=large, message_id=entry.message_id)
 
 
 _ADDS: Final = frozenset({RecordKind.ADD, RecordKind.ADD_TX})
