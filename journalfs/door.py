@@ -189,6 +189,11 @@ def _owner_of(path: AnyPath) -> tuple[int, int] | None:
     return _anchored(os.fsencode(path))[1].owner if _anchors else None
 
 
+def acts_as_at(path: AnyPath) -> int:
+    """Return the user as whom this process reaches a file of a store."""
+    return (_owner_of(path) or store_owner.acts_as())[0]
+
+
 def enter(folders: Iterable[Path]) -> None:
     """Reach these directories, if this process is root's, as their owner, as whom ever it acts with others:
     a store that something is made of. Raises OSError and `SystemFailure`.

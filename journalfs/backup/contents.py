@@ -21,6 +21,7 @@ from journalfs.limits import JOURNAL_HEADER_BYTES
 from journalfs.records.files.heads import read_regular_file
 from journalfs.records.files.kept_damage import FOLDER as KEPT_DAMAGE
 from journalfs.store.locks import lock_holder
+from journalfs.store.refused import refuse_unreadable
 from journalfs.store.snapshot_folder import folder_name, layout_of, read_description
 
 SNAPSHOT, CLOSED, BESIDE = "snapshot", "closed", "beside"
@@ -107,6 +108,7 @@ def contents_of(path: Path, mounted: Path | None) -> Iterator[Contents]:
         return
     layout = locate_store(mounted or path, adopting=False)
     layout.enter()
+    refuse_unreadable(layout)
     holder = lock_holder(layout.node_manager_lock_dir)
     yield Contents(layout.root, layout, CLOSED if holder is None else BESIDE, {})
 

@@ -11,6 +11,7 @@ from journalfs.cli.common import json_option, store_argument, write_json, write_
 from journalfs.config.layout import locate_store
 from journalfs.live.missing import note_missing
 from journalfs.records.files.kept_damage import discard_damage
+from journalfs.store.refused import refuse_unreadable
 from journalfs.store.write.compacting import Compacted, compact_store, preview_store
 from journalfs.store.write.opening import open_alone
 
@@ -55,7 +56,7 @@ def compact(*, store: Path, dry_run: bool, discard_damage: bool, shrink: bool, a
 
 
 def _compact(path: Path, discards: bool, shrinks: bool) -> list[Compacted]:
-    locate_store(path)  # one in a database has no files to be packed
+    refuse_unreadable(locate_store(path))  # one in a database has no files to be packed
     store = open_alone(path)
     try:
         done = trio.run(lambda: compact_store(store, shrinks=shrinks))
@@ -69,6 +70,7 @@ def _compact(path: Path, discards: bool, shrinks: bool) -> list[Compacted]:
 
 
 def _preview(path: Path, as_json: bool) -> None:
+    refuse_unreadable(locate_store(path))
     found = preview_store(path)
     if as_json:
         write_json(found)

@@ -13,6 +13,7 @@ from journalfs.errors import DecodeError
 from journalfs.format.journal_file import read_header
 from journalfs.ids import rid_of
 from journalfs.limits import JOURNAL_HEADER_BYTES
+from journalfs.store.refused import refuse_unopenable
 
 _UNREAD: Final = {
     GapKind.ZEROED: "zeros where records should be",
@@ -46,6 +47,7 @@ class OrderedFile(NamedTuple):
 def journal_files(directory: Path, extension: str, lost: Callable[[str], None]) -> list[OrderedFile]:
     """`lost` is told of a file whose header is none. A directory that is not there has no files."""
     found = []
+    refuse_unopenable(directory, f".{extension}")
     for path in (
         directory / name for name in door.names_if_there(directory) if name.endswith(f".{extension}")
     ):

@@ -36,6 +36,7 @@ from journalfs.live.index_file import index_path, read_index
 from journalfs.records.files.anomalies import check_mapped, mismatch_damage
 from journalfs.records.files.directory import JournalFile, read_directory
 from journalfs.records.files.loader import DAMAGE_REASONS
+from journalfs.store.refused import refuse_unreadable
 from journalfs.store.snapshot_folder import damage_of, folders, read_description
 
 NOTED_EVERY_NS: Final = 1_000_000_000
@@ -91,6 +92,7 @@ class Scrub:
     def store(self, layout: StoreLayout) -> Done:
         """Raises what reading a directory raises, and `SystemFailure`."""
         layout.enter()
+        refuse_unreadable(layout)
         for file in self._left(_files(layout)):
             try:
                 self._file(file, layout.root)

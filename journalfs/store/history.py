@@ -49,6 +49,7 @@ from journalfs.records.files.history import (
 )
 from journalfs.store.opening import Opening
 from journalfs.store.outcomes import Ends, HistoryMessage
+from journalfs.store.refused import refuse_unopenable
 from journalfs.store.store import JournalStore
 from journalfs.times import Range, named_range
 from journalfs.views.message import StoreMessage
@@ -362,6 +363,9 @@ class History:
     def kept(self, journals: Sequence[Path] | None = None) -> Kept:
         layout = self.layout
         own = [layout.journal_dir] if journals is None else journals
+        for directory in (layout.retention_dir, *own):
+            if directory is not None:
+                refuse_unopenable(directory, f".{layout.journal_extension}")
         return list_history(layout.retention_dir, own, layout.journal_extension, layout.root)
 
     async def replay(self, asked: bytes) -> Mapping[str, object]:

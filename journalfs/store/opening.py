@@ -43,6 +43,7 @@ from journalfs.records.files.opening import LeftOff
 from journalfs.records.older import derived_from
 from journalfs.store.locks import lock_holder
 from journalfs.store.node_lock import server_lock_of
+from journalfs.store.refused import refuse_unreadable
 from journalfs.store.store import RELOADS_MAX, JournalStore
 
 StoreT = TypeVar("StoreT", bound=JournalStore)
@@ -70,6 +71,8 @@ class Opening:
         """`events` has what was told of the layout already. `generation`: what names of parts begin with
         where nothing changes any more, so that they need not be kept.
         """
+        if generation is None:  # else it is of files that this process has just made
+            refuse_unreadable(layout)
         self.generation = generation
         self.layout = layout
         self.clock = clock
