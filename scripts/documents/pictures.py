@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import subprocess
 import sys
 import tempfile
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 
-import matplotlib.pyplot as plt
+from rich.console import Console
+from rich.text import Text
 
 from scripts.documents.rules import DOCS, ROOT
 
@@ -37,7 +39,6 @@ SESSION = [
     "tail -n 1 /mnt/.journalfs/events.jsonl | jq -r .reason",
     "journalfs umount /mnt",
 ]
-BACKGROUND, TEXT, PROMPT, WRONG = "#1e1f29", "#e6e6e6", "#7fdc8a", "#ff8f8f"
 WIDTH = 104
 """Characters of a line."""
 
@@ -55,9 +56,10 @@ def main() -> None:
 
 
 def draw_terminal(work: Path, store: Path) -> None:
-    lines: list[tuple[str, str]] = []
+    """Record a session with the store, and write it as a picture whose text can be selected."""
+    console = Console(record=True, width=WIDTH, file=io.StringIO())
     for command in SESSION:
-        lines.append((f"$ {command}", PROMPT))
+        console.print(Text(f"$ {command}", style="bold green"))
         typed = command.replace("/mnt", str(work / "mnt")).replace("/var/lib/artemis/data", str(store))
         done = subprocess.run(
             ["bash", "-c", typed],
@@ -67,16 +69,13 @@ def draw_terminal(work: Path, store: Path) -> None:
             env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "XDG_CACHE_HOME": str(work / "cache")},
         )
         said = done.stderr.replace(f"bash: line 1: {work}", "bash: ")
-        printed = (done.stdout + said).replace(str(work), "").splitlines()
-        color = WRONG if done.returncode else TEXT
-        lines += [(piece, color) for line in printed for piece in textwrap.wrap(line, WIDTH)]
-    figure = plt.figure(figsize=(9.6, 0.27 * (len(lines) + 2)), facecolor=BACKGROUND)
-    for number, (line, color) in enumerate(lines):
-        height = 1 - (number + 1.5) / (len(lines) + 2)
-        # A dollar sign begins a formula for matplotlib.
-        text = line.replace("$", r"\$")
-        figure.text(0.02, height, text, family="monospace", size=9.5, color=color, va="center")
-    figure.savefig(TARGET / "terminal.png", dpi=110, facecolor=BACKGROUND)
+        for line in (done.stdout + said).replace(str(work), "").splitlines():
+            console.print(Text(line, style="red" if done.returncode else ""))
+    # Without fonts from other hosts: a reader's own fixed-width font will do.
+    picture = re.sub(
+        r"@font-face \{.*?\}|<!--.*?-->", "", console.export_svg(title="journalfs"), flags=re.DOTALL
+    )
+    (TARGET / "terminal.svg").write_text("\n".join(filter(str.strip, picture.splitlines())) + "\n")
 
 
 def count_with_spark(store: Path) -> Any:

@@ -111,6 +111,16 @@ def test_every_command_does_what_the_text_says(desk: Path) -> None:
     assert (desk / "new/journal").is_dir()
 
 
+def test_thirty_seconds(tmp_path: Path) -> None:
+    (tmp_path / "mnt").mkdir()
+    section = README.partition("\n## Thirty seconds\n")[2].partition("```sh\n")[2].partition("```")[0]
+    text = section.replace("/var/lib/orders", str(tmp_path / "orders")).replace("/mnt", str(tmp_path / "mnt"))
+    said = shell(f"set -e; PATH={JOURNALFS.parent}:$PATH\n{text}", tmp_path).splitlines()
+    assert [json.loads(line)["body"] for line in said if line.startswith("{")] == ["resize 1.png"]
+    assert said[-1] == "resize 2.png"
+    assert mounted_at(tmp_path / "mnt") is None
+
+
 def test_consuming(desk: Path) -> None:
     orders = MountedStore(desk / "mnt").queue("orders")
     before = len(orders.lines())
