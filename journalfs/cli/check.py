@@ -15,6 +15,7 @@ from journalfs.cli import common
 from journalfs.errors import EXIT_DAMAGED
 from journalfs.inspect.deep import checked
 from journalfs.store.odd_settings import facts, odd_settings
+from journalfs.store.store import JournalStore
 from journalfs.store.write.opening import open_alone
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ def check(*, store: Path, older: common.Older, deep: bool, set_aside: bool, as_j
     with common.opened(store, anew=True, older=older) as found:
         done = checked(found, deep=deep)
         unknown, gaps = found.references_to_unknown(), found.missing_journal_files()
-        settings = [facts(one) for one in odd_settings(found)]
+        assert isinstance(found, JournalStore), "all that are open for reading are"
+        settings = [facts(one) for one in odd_settings(found.core)]
     account = done.account
     if as_json:
         sound = {"kind": "sound", "messages": done.read.messages, "damage": 0}

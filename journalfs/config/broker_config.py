@@ -49,6 +49,8 @@ class BrokerConfig:
     warnings: tuple[str, ...]
     unknown: tuple[SettingFinding, ...] = ()
     """Names that no broker knows; each is among `warnings`, too."""
+    derived_from: DatabaseSettings | None = None
+    """The database that a derived store with this configuration was derived from."""
     start: Instance | None = None
     """What the start of the broker says of it; None: it was read alone."""
 

@@ -23,6 +23,7 @@ class ConfiguredValue:
 
 _NIO_BUFFER_TIMEOUT_NS: Final = 3_333_333
 _AIO_BUFFER_TIMEOUT_NS: Final = 500_000
+_BUFFER_TIMEOUT: Final = "journal-buffer-timeout"
 _NIO_MAX_IO: Final = 1
 _AIO_MAX_IO: Final = 4096
 
@@ -137,7 +138,8 @@ def value_in_force(core: Mapping[str, ConfiguredValue], name: str) -> Value | No
         case "journal-buffer-timeout":
             return _AIO_BUFFER_TIMEOUT_NS if _asynchronous(core) else _NIO_BUFFER_TIMEOUT_NS
         case "page-sync-timeout":
-            return _NIO_BUFFER_TIMEOUT_NS
+            # A broker takes what it has for NIO, also where it writes with ASYNCIO.
+            return _NIO_BUFFER_TIMEOUT_NS if _asynchronous(core) else value_in_force(core, _BUFFER_TIMEOUT)
         case _:
             return CORE_BY_NAME[name].default
 

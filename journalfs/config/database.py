@@ -103,6 +103,8 @@ class DatabaseSettings:
     """True where somebody said that a store is to be made, beside tables of other programs too."""
     is_shared: bool = False
     """True where its broker has an `ha-policy` with a shared store: it takes the lease, and waits for it."""
+    said: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Where each element stands, by name: file and line."""
     outside: str | None = None
     """Why it is not written to; None: it is what was named."""
 
@@ -424,7 +426,8 @@ def overruled(
             numbers[field_name] = _number(elements[name], parse_size_bytes, "size, as 102400 or 100K")
     if numbers.get("network_timeout_ms", 1) <= 0:
         del numbers["network_timeout_ms"]  # a broker would wait for ever
-    made = replace(settings, **named, **login, **numbers)  # type: ignore[arg-type]
+    said = {**settings.said, **{name: f"{one.file}:{one.line}" for name, one in elements.items()}}
+    made = replace(settings, said=said, **named, **login, **numbers)  # type: ignore[arg-type]
     _refuse_contradictions(made, elements)
     return made
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from journalfs import door, limits
+from journalfs.config.activemq_xml import is_of_activemq_5
 from journalfs.config.address_settings import Value
 from journalfs.config.broker_config import BrokerConfig
 from journalfs.config.broker_xml import read_broker_xml
@@ -346,9 +347,11 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def _chosen(environment: Mapping[str, str] | None) -> Path | None:
-    """The configuration that was said by hand."""
+    """The configuration that was said by hand. One of ActiveMQ 5 says nothing of a store of this kind: its
+    own kind asks for it (`activemq_xml`).
+    """
     said = (os.environ if environment is None else environment).get(CONFIG_VARIABLE)
-    return Path(os.path.abspath(said)) if said else None
+    return Path(os.path.abspath(said)) if said and not is_of_activemq_5(Path(said)) else None
 
 
 def _configuration_of(given: Path, environment: Mapping[str, str] | None) -> Instance | None:
@@ -452,7 +455,7 @@ def _derived(data: Path, environment: Mapping[str, str] | None) -> StoreLayout |
 
         config = read_journalfs_toml(one, config)
     core = {name: value for name, value in config.core.items() if name != RETENTION_DIRECTORY}
-    config = replace(config, database=None, core=core)
+    config = replace(config, database=None, derived_from=config.database, core=core)
     return _usual(data, journal=data / "journal", bindings=data / "bindings", config=config)
 
 

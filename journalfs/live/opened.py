@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from journalfs.bindings.model import BindingsState
     from journalfs.bodies.directory import LargeDirectory
     from journalfs.clock import Clock
+    from journalfs.config.address_settings import Value
     from journalfs.config.broker_config import BrokerConfig
     from journalfs.config.in_force import SettingsInForce
     from journalfs.config.layout import StoreLayout
@@ -71,6 +72,8 @@ class OpenStore:
     """A broker holds the store's lock: what is read may be overwritten soon after."""
     settings: KnownSettings | None = None
     """As they were when somebody asked for them; ask `settings_in_force`."""
+    in_use: Mapping[str, tuple[Value, str]] = field(default_factory=dict)
+    """Settings of the journal that are in force though something else is configured, and why."""
     waking: Waking = field(default_factory=Waking)
     """Wakes who waits for a message."""
     horizon: Horizon = field(default_factory=Horizon)

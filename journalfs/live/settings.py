@@ -38,10 +38,15 @@ def broker_toml(core: OpenStore) -> str:
     def shown_as(path: Path) -> str:  # of a copy of the store it is to be the copy's
         return str(path.relative_to(root) if path.is_relative_to(root) else path)
 
-    return settings_toml(
-        replace(one, value=shown_as(path)) if (path := used.get(one.name)) is not None else one
-        for one in settings_in_force(core).core()
-    )
+    def shown(one: SettingInForce) -> SettingInForce:
+        path, other = used.get(one.name), core.in_use.get(one.name)
+        if path is not None:
+            return replace(one, value=shown_as(path))
+        if other is None or other[0] == one.value:
+            return one
+        return replace(one, value=other[0], origin=f"{one.origin}: {other[1]}")
+
+    return settings_toml(map(shown, settings_in_force(core).core()))
 
 
 def _address_settings(core: OpenStore, address: Address) -> tuple[SettingInForce, ...]:

@@ -24,7 +24,7 @@ from journalfs.format.record_types import user_type_name
 from journalfs.limits import DAMAGED_BYTES_SHOWN_MAX, NAME_BYTES_MAX, NAME_HASH_CHARS
 from journalfs.live.bindings import EXTENSION as BINDINGS_EXTENSION
 from journalfs.live.explaining import LINES_SUFFIX, ExplainedJournal, Explanations
-from journalfs.live.settings import broker_toml, settings_in_force
+from journalfs.live.settings import settings_in_force
 from journalfs.live.sources import BytesSource, WindowSource
 from journalfs.live.virtual import (
     ComputedDirectory,
@@ -37,6 +37,7 @@ from journalfs.live.virtual import (
 )
 from journalfs.records.files.directory import DirectoryReader, JournalFile
 from journalfs.showing import path_of, printable, shown
+from journalfs.store.odd_settings import shown_settings
 from journalfs.views.transactions import transactions_directory
 from journalfs.views.views import SELECTIONS
 
@@ -176,7 +177,7 @@ def control_tree(store: MeasuredStore) -> VirtualDirectory:
             lambda slices: metrics_text(store, slices), now, lambda: (core.epoch, core.waking.count)
         ),
         "events.jsonl": events,
-        "settings.toml": ComputedFile(lambda: broker_toml(core).encode(), now),
+        "settings.toml": ComputedFile(lambda: shown_settings(core).encode(), now),
         "journal": ExplainedJournal(
             _journal(core.loader.extension, layout.journal_dir, core.root), store.explanations
         ),

@@ -11,9 +11,11 @@ from typing import Final
 
 from journalfs import door
 from journalfs.clock import Clock
+from journalfs.config import core_settings
+from journalfs.config.address_settings import Value
 from journalfs.config.journal_settings import JournalSettings
 from journalfs.config.layout import StoreLayout
-from journalfs.engine.backend import BackendKind
+from journalfs.engine.backend import Backend, BackendKind
 from journalfs.engine.disk import DiskBackend, open_backend
 from journalfs.errors import ConfigError, SystemFailure
 from journalfs.records.files.directory import as_made
@@ -91,14 +93,45 @@ def as_found(layout: StoreLayout, wanted: WriteSettings) -> WriteSettings:
     """Where nothing says how large journal files are, they stay as large as they are: files of another size
     are not used again.
     """
+    usual = size_of_most(layout)
+    return wanted if usual is None else replace(wanted, file_size_bytes=usual)
+
+
+def size_of_most(layout: StoreLayout) -> int | None:
+    """The size that most journal files have; None where a setting says it, or there are none."""
     if layout.config is not None and "journal-file-size" in layout.config.core:
-        return wanted
+        return None
     with door.folder(layout.journal_dir) as held:
-        files = fnmatch.filter(door.names_in(held), f"{wanted.prefix}-*.{wanted.extension}")
+        files = fnmatch.filter(door.names_in(held), f"{layout.journal_prefix}-*.{layout.journal_extension}")
         sizes = Counter(as_made([door.status_in(held, name).st_size for name in files]))
     # Of as many of each the longer ones: where the disk is full, compaction makes shorter ones.
-    usual = max(sizes, key=lambda size: (sizes[size], size), default=wanted.file_size_bytes)
-    return replace(wanted, file_size_bytes=usual)
+    return max(sizes, key=lambda size: (sizes[size], size), default=None)
+
+
+FOUND: Final = "the size of most files"
+_FALLEN_BACK: Final = "the system refused ASYNCIO"
+_HERE: Final = "the most that is used here"
+
+
+def in_use(layout: StoreLayout, written: WriteSettings, backend: Backend) -> dict[str, tuple[Value, str]]:
+    """Settings of the message journal as it is written, with what made them differ from what is configured:
+    without them `settings.toml` would show values of a backend that the system refused.
+    """
+    core = dict(layout.config.core) if layout.config is not None else {}
+    kind = str(backend.kind)
+    configured = core_settings.value_in_force(core, "journal-type")
+    core["journal-type"] = core_settings.ConfiguredValue(kind, "", None)
+    found: dict[str, tuple[Value, str]] = {
+        "journal-max-io": (backend.depth, _HERE),
+        "journal-file-size": (written.file_size_bytes, FOUND),
+    }
+    if kind != configured:
+        found["journal-type"] = (kind, _FALLEN_BACK)
+    for name in ("journal-buffer-timeout", "page-sync-timeout"):
+        value = core_settings.value_in_force(core, name)
+        if value is not None:
+            found[name] = (value, _FALLEN_BACK)
+    return found
 
 
 def bindings_journal(layout: StoreLayout, settings: JournalSettings) -> WriteSettings:

@@ -19,7 +19,7 @@ from journalfs.broker.limits.disk_limits import disk_limits
 from journalfs.broker.publish.flushed import FLUSHED
 from journalfs.change.journals import Journals, open_journals
 from journalfs.clock import Clock
-from journalfs.config.address_settings import BY_NAME
+from journalfs.config.address_settings import BY_NAME, Value
 from journalfs.config.journal_settings import JournalSettings, setting_warnings
 from journalfs.config.layout import StoreLayout
 from journalfs.damage import name_of
@@ -43,6 +43,7 @@ from journalfs.records.files.write_settings import WriteSettings
 from journalfs.store.journal_setup import (
     as_found,
     bindings_journal,
+    in_use,
     make_backend,
     make_bindings_backend,
     make_directories,
@@ -50,7 +51,7 @@ from journalfs.store.journal_setup import (
     message_journal,
 )
 from journalfs.store.node_lock import NodeLock
-from journalfs.store.odd_settings import tell_settings
+from journalfs.store.odd_settings import is_configured, tell_settings
 from journalfs.store.opening import Opening
 from journalfs.store.orphans import orphaned_bodies
 from journalfs.store.write.store import SyncMode, WritingStore
@@ -176,7 +177,7 @@ def set_orphans_aside(core: Core) -> list[MessageId]:
 
 
 _UNCONFIGURED: Final = (
-    "it has no broker's configuration, so settings have their defaults, and failed or expired messages stay; "
+    "so settings have their defaults, and failed or expired messages stay; "
     "name one with --config, or write settings to"
 )
 _DEAD_LETTERS: Final = BY_NAME["dead-letter-address"].json_key
@@ -253,6 +254,7 @@ class Acquiring:
             for warning in (*self.warnings, *_diverts(store.core)):
                 store.core.events.add("configuration", warning)
             tell_settings(store.core)
+            store.core.in_use = self.in_use(journals)
             _tell_recovered(store)
             store.snapshotting.sweep()
             sweep(self.layout.root, self.layout.journal_dir)
@@ -270,9 +272,14 @@ class Acquiring:
     def tell_unconfigured(self, core: Core) -> None:
         """Say where nothing tells what becomes of failed messages, neither a configuration nor a record."""
         stored = core.bindings.address_settings.values()
-        if self.layout.config is None and not any(_DEAD_LETTERS in one.values for one in stored):
-            message = f"{self._name}: {_UNCONFIGURED} {self.settings_place}"
-            self.events.add("no-configuration", message)
+        if is_configured(core) or any(_DEAD_LETTERS in one.values for one in stored):
+            return
+        has = "its configuration is not used" if self.layout.warnings else "it has no broker's configuration"
+        self.events.add("no-configuration", f"{self._name}: {has}, {_UNCONFIGURED} {self.settings_place}")
+
+    def in_use(self, journals: Journals) -> dict[str, tuple[Value, str]]:
+        """Settings as the message journal is written in the end."""
+        return in_use(self.layout, journals.messages.settings, journals.messages.backend)
 
     def _opening(self) -> Opening:
         return Opening(self.layout, self.clock, self.index, ours=True, events=self.events)

@@ -16,7 +16,9 @@ from journalfs import door
 from journalfs.bodies.flushed import FlushedFolder
 from journalfs.bodies.writing import BodyStore
 from journalfs.broker.publish.flushed import UNPUBLISHED
+from journalfs.change.journals import Journals
 from journalfs.clock import Clock
+from journalfs.config.address_settings import Value
 from journalfs.config.journal_settings import journal_settings
 from journalfs.config.layout import locate_store
 from journalfs.engine.disk import DiskBackend
@@ -81,6 +83,10 @@ class AcquiringElsewhere(Acquiring):
             self.owned.activated()
             undo.pop_all()
         return store
+
+    def in_use(self, journals: Journals) -> dict[str, tuple[Value, str]]:
+        """The journal of the derived store is a view: no setting is in force there."""
+        return {}
 
     def backends(self) -> tuple[DiskBackend, DiskBackend]:
         return self.owned.backends(self.layout.journal_dir, self.layout.bindings_dir)

@@ -21,6 +21,7 @@ from journalfs.bodies.aside import Aside
 from journalfs.bodies.flushed import FlushedFolder
 from journalfs.bodies.writing import BodyStore
 from journalfs.clock import Clock
+from journalfs.config.activemq_xml import amq_settings
 from journalfs.config.older import AMQ, HORNETQ
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend
@@ -36,7 +37,7 @@ from journalfs.records.files.writer import JournalWriter
 from journalfs.records.older import openwire_out as out
 from journalfs.records.older.activemq5 import Place
 from journalfs.records.older.amq import AmqContent, log_folder, read_content, replayed, write_content
-from journalfs.records.older.amq_append import AmqLog, Held, Known, NoBindings, Target, amq_settings
+from journalfs.records.older.amq_append import AmqLog, Held, Known, NoBindings, Target
 from journalfs.records.older.amq_data import difference, forget_unsubscribed, mark_unclosed, open_logs
 from journalfs.records.older.amq_log import log_files
 from journalfs.records.older.derived import DerivedStore
