@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 EXIT_OK = 0
 EXIT_WRONG_CALL = 1
@@ -142,6 +142,8 @@ class OlderStore(UnknownVersion, identifier="older-store"):
         self.root = root
         self.journal_dir = journal
         self.bindings_dir = bindings
+        self.layout: Any = None
+        """The `StoreLayout` that a configuration of that broker says; None: there is none."""
 
 
 class Damaged(JournalfsError, identifier="damaged", exit_code=EXIT_DAMAGED, errno=errnos.EIO):

@@ -32,6 +32,7 @@ from journalfs.config.known_names import (
     DATA_SOURCE,
     DATA_SOURCE_PROPERTIES,
     DATABASE_ELEMENTS,
+    HORNETQ_ELEMENTS,
     SettingFinding,
     unknown_name,
 )
@@ -70,6 +71,8 @@ def read_broker_xml(
     loader = Loader({**environment, **given}, bases=(instance, instance / "bin"), carried=carried)
     root = loader.load(path)
     core = root if root.name == "core" else root.find("core")
+    if core is None and any(one.name in CORE_ELEMENTS for one in root.children):
+        core = root  # `<configuration>` of HornetQ, and of ActiveMQ 6
     if core is None:
         raise ConfigError(
             path, "there is no <core> element; is this a broker's configuration?", line=root.line
@@ -104,7 +107,8 @@ def _unknown_names(core: Element) -> Iterator[SettingFinding]:
     """Each name that no broker knows, where a store's settings stand. Of other sections nothing is said:
     their names are none of a store's business.
     """
-    yield from _unknown_children(core, CORE_ELEMENTS, "an element of <core>")
+    known = CORE_ELEMENTS if core.name == "core" else CORE_ELEMENTS | HORNETQ_ELEMENTS
+    yield from _unknown_children(core, known, f"an element of <{core.name}>")
     wildcards = core.find("wildcard-addresses")
     if wildcards is not None:
         yield from _unknown_children(wildcards, SYNTAX_ELEMENTS, "an element of <wildcard-addresses>")

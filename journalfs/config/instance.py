@@ -62,7 +62,8 @@ def find_instance(
             return _of_etc(folder, own, Script({}), said)
         if any((folder / name).is_file() for name in (BOOTSTRAP, CONFIGURATION)):
             return _of_lone_etc(folder, environment, said)
-        return None
+        found = said if said is not None and said.name in OLDER else _older_configuration(folder)
+        return None if found is None else _of_older(found)
     # What the instance has itself goes before what its script names: in a copy that is the original's.
     is_own = any((own / name).is_file() for name in _OF_BROKERS)
     kept = {"ARTEMIS_INSTANCE", "ARTEMIS_INSTANCE_ETC"} if is_own else {"ARTEMIS_INSTANCE"}
@@ -72,6 +73,27 @@ def find_instance(
     except SystemFailure as error:
         started.unreadable.append(str(error))
     return _of_etc(folder, own if is_own else _etc_of(folder, started), started, said)
+
+
+# HornetQ and ActiveMQ 6: `config/stand-alone/non-clustered/hornetq-configuration.xml`, started from `bin`.
+
+OLDER: Final = ("hornetq-configuration.xml", "activemq-configuration.xml")
+_PLACES: Final = (".", "etc", "config/stand-alone/non-clustered", "config/non-clustered", "config")
+"""Where such a broker has it; a distribution has others, for clusters, that its start does not name."""
+
+
+def _older_configuration(folder: Path) -> Path | None:
+    files = (folder / place / name for place in _PLACES for name in OLDER)
+    return next((file for file in files if file.is_file()), None)
+
+
+def _of_older(file: Path) -> Instance:
+    """Return the instance of a HornetQ: its directories are relative to its `bin`, from which it starts."""
+    config = next((one for one in file.parents if one.name == "config"), None)
+    beside = file.parent.parent if file.parent.name in ("etc", "conf") else file.parent
+    home = config.parent if config is not None else beside
+    started_in = home / "bin" if (home / "bin").is_dir() else home
+    return Instance(started_in, file.parent, file, {"data.dir": str(home / "data")})
 
 
 def _of_lone_etc(etc: Path, environment: Mapping[str, str], said: Path | None) -> Instance:

@@ -92,6 +92,15 @@ CORE_ELEMENTS: Final = _words(
 )
 """What may stand in `<core>` of a broker.xml, of any release from 1.0 to 2.44 (their schemas)."""
 
+HORNETQ_ELEMENTS: Final = _words(
+    """
+    allow-failback backup backup-group-name check-for-live-server clustered failback-delay
+    failover-on-shutdown file-deployment-enabled live-connector-ref max-saved-replicated-journals-size
+    remoting-interceptors replication-clustername resolveProtocols shared-store
+    """
+)
+"""What may stand in the `<configuration>` of HornetQ 2.2 to 2.4 besides."""
+
 DATABASE_ELEMENTS: Final = _words(
     """
     bindings-table-name data-source-class-name data-source-properties jdbc-allowed-time-diff

@@ -31,7 +31,15 @@ from journalfs.config.database import DatabaseStore, database_named, other_schem
 from journalfs.config.files import CONFIG_VARIABLE, CONFIGURED_BY, TOML_NAME, read_beginning
 from journalfs.config.instance import Instance, find_instance, standard_properties
 from journalfs.config.older import refuse_other_journals, refuse_other_layouts
-from journalfs.errors import ConfigError, NotAStore, SystemFailure, UnknownVersion, WrongCall, failing
+from journalfs.errors import (
+    ConfigError,
+    NotAStore,
+    OlderStore,
+    SystemFailure,
+    UnknownVersion,
+    WrongCall,
+    failing,
+)
 
 JOURNAL_PREFIX: Final = "activemq-data"
 JOURNAL_EXTENSION: Final = "amq"
@@ -238,12 +246,24 @@ def _checked(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
     except UnknownVersion:
         if not is_there:  # else it lies beside what was found
             raise
-    refuse_other_journals(layout.journal_dir, layout.bindings_dir)
+    try:
+        refuse_other_journals(layout.journal_dir, layout.bindings_dir)
+    except OlderStore as older:
+        older.layout = layout if layout.config is not None else None
+        raise
     if layout.not_kept_by is None and not is_there:
         told = "".join(f"; {warning}" for warning in layout.warnings)
         places = f"no journal files in {layout.journal_dir} or {layout.bindings_dir}"
         raise NotAStore(given, f"{places}; has the broker ever run?{told}")
     return layout
+
+
+def locate_derived(place: Path, found: OlderStore) -> StoreLayout:
+    """Find the store that was derived from an older one, with the settings that its configuration said."""
+    if found.layout is None or found.layout.broker_xml is None:
+        return locate_store(place)
+    said = {**os.environ, CONFIG_VARIABLE: str(found.layout.broker_xml)}
+    return locate_store(place, environment=said)
 
 
 def plan_store(path: Path | str, *, environment: Mapping[str, str] | None = None) -> StoreLayout:

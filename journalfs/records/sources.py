@@ -13,7 +13,7 @@ from journalfs.bodies.aside import Aside
 from journalfs.bodies.flushed import FlushedFolder
 from journalfs.bodies.writing import BodyStore
 from journalfs.config.database import DatabaseSettings, DatabaseStore
-from journalfs.config.layout import StoreLayout, locate_store
+from journalfs.config.layout import StoreLayout, locate_derived, locate_store
 from journalfs.config.older import forced
 from journalfs.engine.disk import DiskBackend
 from journalfs.engine.logged import Failing
@@ -127,7 +127,7 @@ def locate_readable(
     except (OlderStore, DatabaseStore) as elsewhere:
         found = elsewhere
     if isinstance(found, OlderStore):
-        return locate_store(derive(found, derived, quiet=quiet)), None
+        return locate_derived(derive(found, derived, quiet=quiet), found), None
     source = kind_of(found.settings).read(found.settings, derived)
     return locate_store(source.place), source
 

@@ -8,14 +8,16 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
+from journalfs import door
 from journalfs.config.activemq_xml import amq_settings
 from journalfs.config.address_settings import Value
 from journalfs.config.database import DatabaseSettings
 from journalfs.config.database_shown import database_findings, database_shown
 from journalfs.config.findings import alone, one_event, setting_findings, without_effect
 from journalfs.config.in_force import SettingInForce, settings_toml
-from journalfs.config.known_names import UNKNOWN, SettingFinding
+from journalfs.config.known_names import NO_EFFECT, UNKNOWN, SettingFinding
 from journalfs.config.older import AMQ, HORNETQ
 from journalfs.errors import ConfigError
 from journalfs.live.core import Core
@@ -23,6 +25,10 @@ from journalfs.live.opened import OpenStore
 from journalfs.live.settings import broker_toml
 from journalfs.records.older.deriving import DATABASE
 from journalfs.store.journal_setup import FOUND, size_of_most
+
+
+_SPOOLED: Final = ("tmp-storage", "tmp_storage")
+_NOT_KEPT: Final = "messages that are not persistent lie here for a while; they are not of the store, nor shown"
 
 
 def shown_settings(core: Core) -> str:
@@ -101,6 +107,9 @@ def _of_source(core: Core) -> Iterator[SettingInForce]:
 def _findings_of_source(core: Core) -> Iterator[SettingFinding]:
     derived = core.derived
     if derived is not None and derived.kind == AMQ:
+        for spooled in (Path(derived.source) / name for name in _SPOOLED):
+            if door.names_if_there(spooled):
+                yield SettingFinding(NO_EFFECT, str(spooled), None, spooled.name, _NOT_KEPT)
         try:
             yield from amq_settings(Path(derived.source)).findings()
         except ConfigError as error:

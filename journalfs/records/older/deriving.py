@@ -139,8 +139,17 @@ def source_of(found: OlderStore, *, paging: Path | None = None, large: Path | No
     """A foreign store, of which all is reached as its owner from now on. `paging`, `large`: where its
     configuration says; None: where such a broker has them. Raises `SystemFailure`.
     """
+    said = found.layout
+    if said is not None:
+        paging, large = paging or said.paging_dir, large or _said_large(said)
     with failing("read the store", found.root, found=True):
         return _entered(found, paging, large)
+
+
+def _said_large(said: StoreLayout) -> Path | None:
+    """Where a configuration has large bodies; None: it does not say, and the folder may have either name."""
+    named = said.config is not None and "large-messages-directory" in said.config.core
+    return said.large_dir if named else None
 
 
 def _entered(found: OlderStore, paging: Path | None, large: Path | None) -> Source:

@@ -20,9 +20,10 @@ from journalfs.change.journals import Journals
 from journalfs.clock import Clock
 from journalfs.config.address_settings import Value
 from journalfs.config.journal_settings import journal_settings
-from journalfs.config.layout import locate_store
+from journalfs.config.layout import locate_derived, locate_store
 from journalfs.engine.disk import DiskBackend
 from journalfs.engine.page_file import PageStore
+from journalfs.errors import OlderStore
 from journalfs.records.sources import Ownership
 from journalfs.store.write.acquiring import Acquiring
 from journalfs.store.write.store import SyncMode, WritingStore
@@ -57,9 +58,11 @@ class AcquiringElsewhere(Acquiring):
     store_type: type[ElsewhereStore] = ElsewhereStore
     settings_place = ".settings of addresses in the mount"
 
-    def __init__(self, owned: Ownership, sync: SyncMode, clock: Clock) -> None:
+    def __init__(
+        self, owned: Ownership, sync: SyncMode, clock: Clock, found: OlderStore | None = None
+    ) -> None:
         self.owned, self.directories, self.capabilities = owned, owned.directories, owned.capabilities
-        layout = locate_store(owned.place)
+        layout = locate_store(owned.place) if found is None else locate_derived(owned.place, found)
         settings = journal_settings(layout.config)
         super().__init__(layout, settings, sync, clock, index=False, name=owned.shown)
         self.settings = with_(

@@ -208,7 +208,7 @@ def acquire_older(
             raise _only_read(found, "data logs are written where the directory above them is given")
         if not log_files(found.root / "journal"):
             raise NotAStore(found.root, f"no data logs (data-*) in {found.root / 'journal'}")
-        return _AcquiringOlder(OwnedAmq(found, derived), sync, clock)
+        return _AcquiringOlder(OwnedAmq(found, derived), sync, clock, found)
     if found.kind != HORNETQ:
         raise _only_read(found, f"stores of kind {found.kind} are read only")
     for directory, extension in ((found.journal_dir, "hq"), (found.bindings_dir, "bindings")):
@@ -217,7 +217,7 @@ def acquire_older(
     reason = of_first_version(found.journal_dir, "hq")
     if reason is not None:
         raise _only_read(found, reason)
-    return _AcquiringHornetq(OwnedHornetq(found, derived, clock), sync, clock)
+    return _AcquiringHornetq(OwnedHornetq(found, derived, clock), sync, clock, found)
 
 
 def _only_read(found: OlderStore, reason: str) -> OlderStore:
@@ -237,8 +237,8 @@ class _AcquiringOlder(AcquiringElsewhere):
 
 
 class _AcquiringHornetq(_AcquiringOlder):
-    def __init__(self, owned: OwnedHornetq, sync: SyncMode, clock: Clock) -> None:
-        super().__init__(owned, sync, clock)
+    def __init__(self, owned: OwnedHornetq, sync: SyncMode, clock: Clock, found: OlderStore) -> None:
+        super().__init__(owned, sync, clock, found)
         # What fits a record here fits one there.
         self.settings = with_(self.settings, file_size_bytes=owned.file_bytes)
 

@@ -90,6 +90,9 @@ def _older(path: Path | str, kind: str, derived: Path | None, sync: SyncMode, cl
         found = forced(kind, given)
     except (OlderStore, NotAStore) as seen:
         found = seen if isinstance(seen, OlderStore) and seen.kind == kind else forced(kind, given)
+    layout = found.layout
+    if layout is not None and layout.not_kept_by is not None:
+        return AcquiringUnkept(layout, journal_settings(layout.config), sync, clock, False)
     return acquire_older(found, derived, sync, clock)
 
 

@@ -165,6 +165,18 @@ def test_of_a_database_that_only_a_url_names(tmp_path: Path) -> None:
     assert found["jdbc-connection-url"].endswith("# as it was given")
 
 
+@pytest.mark.rule("S-343")
+def test_messages_that_are_not_kept(store_copy: StoreCopy) -> None:
+    """ActiveMQ puts them beside the data logs; they are left alone, and told."""
+    store = store_copy("amq-5.8-killed") / "localhost"
+    before = journalfs("ls", store).stdout
+    (store / "tmp-storage").mkdir()
+    (store / "tmp-storage" / "data-1").write_bytes(bytes(100))
+    checked = journalfs("check", store)
+    assert f"{store}/tmp-storage: tmp-storage: messages that are not persistent" in checked.stdout
+    assert journalfs("ls", store).stdout == before
+
+
 ACTIVEMQ = """<beans><broker>
 <persistenceAdapter>
 <amqPersistenceAdapter directory="data" maxFileLength="20kb" useNIO="false" syncOnWrte="true"/>
