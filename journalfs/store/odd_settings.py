@@ -26,9 +26,10 @@ from journalfs.live.settings import broker_toml
 from journalfs.records.older.deriving import DATABASE
 from journalfs.store.journal_setup import FOUND, size_of_most
 
-
 _SPOOLED: Final = ("tmp-storage", "tmp_storage")
-_NOT_KEPT: Final = "messages that are not persistent lie here for a while; they are not of the store, nor shown"
+_NOT_KEPT: Final = (
+    "messages that are not persistent lie here for a while; they are not of the store, nor shown"
+)
 
 
 def shown_settings(core: Core) -> str:
@@ -45,7 +46,7 @@ def found_sizes(core: Core) -> dict[str, tuple[Value, str]]:
         return {}
     if derived is not None:
         root = Path(derived.source)
-        folder = root / "journal" if (root / "journal").is_dir() else root
+        folder = root / "journal" if door.is_folder(root / "journal") else root
         layout = replace(layout, journal_dir=folder, journal_prefix="*", journal_extension="hq", config=None)
         if derived.kind != HORNETQ:
             return {}
