@@ -458,6 +458,24 @@ class Snapshots(Protocol):
         """Remove one; what was opened of it can be read no longer."""
 
 
+Require: TypeAlias = Callable[[Iterable[QueuePath]], None]
+"""Told of queues that are about to get messages; raises where whoever asked may not write to one."""
+
+
+def all_may(targets: Iterable[QueuePath]) -> None:
+    """Whoever has the store may write to every queue."""
+
+
+RequireCopy: TypeAlias = Callable[[Iterable[QueuePath], Iterable[QueuePath]], None]
+"""Told of queues whose messages are about to be copied, and of those that get the copies; raises where
+whoever asked may not read one of the former, or write to one of the latter.
+"""
+
+
+def all_may_copy(looked_at: Iterable[QueuePath], targets: Iterable[QueuePath]) -> None:
+    """Whoever has the store may read every queue, and write to it."""
+
+
 class History(Protocol):
     """What was sent, as far as the store keeps it."""
 
@@ -475,9 +493,9 @@ class History(Protocol):
         over, `Snapshot.opened` has what came meanwhile. Raises `WrongCall`.
         """
 
-    async def replay(self, asked: bytes) -> Mapping[str, object]:
+    async def replay(self, asked: bytes, require: RequireCopy = all_may_copy) -> Mapping[str, object]:
         """Publish some of it once more, as `journalfs replay` asks in JSON; what went where. A cancelled one
-        goes on when the same is asked for once more. Raises `WrongCall`.
+        goes on when the same is asked for once more. Raises `WrongCall`, and what `require` raises.
         """
 
 
@@ -497,12 +515,12 @@ class Removed(Protocol):
     async def opened(self) -> Store:
         """All of it, the newest first, as it is now."""
 
-    async def undo_last(self, *, plans: bool = False) -> Undone:
+    async def undo_last(self, *, plans: bool = False, require: Require = all_may) -> Undone:
         """Bring back what the last command removed, to the queues that it came from. All in one transaction;
         queues that are gone are made again. `plans`: only say it.
         """
 
-    async def undo_since(self, time_ms: int, *, plans: bool = False) -> Undone:
+    async def undo_since(self, time_ms: int, *, plans: bool = False, require: Require = all_may) -> Undone:
         """The same of all that was removed since then."""
 
     async def move(self, source: QueuePath, message_ids: Sequence[MessageId], target: QueuePath) -> int:
@@ -781,6 +799,10 @@ class Draft(Protocol):
     def begun_ms(self) -> int: ...
 
     @property
+    def maker(self) -> tuple[int, int]:
+        """The user whose it is, and the user's group; -1: whoever has the mount."""
+
+    @property
     def staged(self) -> Path:
         """A folder for what it is to publish, laid out by whoever commits it."""
 
@@ -803,7 +825,8 @@ class Transactions(Protocol):
 
     def draft(self, name: str) -> Draft | None: ...
 
-    async def begin(self, name: str) -> None: ...
+    async def begin(self, name: str, uid: int = -1, gid: int = -1) -> None:
+        """`uid`, `gid`: whose it is; -1: whoever has the mount."""
 
     async def hold(
         self, name: str, source: QueuePath, message_ids: Sequence[MessageId], target: QueuePath | None
@@ -880,9 +903,12 @@ class WritableStore(Store, Protocol):
 
     async def move_part(self, source: QueuePath, part_name: str, target: QueuePath) -> int: ...
 
-    async def redrive(self, source: QueuePath, message_ids: Sequence[MessageId]) -> Redriven:
+    async def redrive(
+        self, source: QueuePath, message_ids: Sequence[MessageId], require: Require = all_may
+    ) -> Redriven:
         """Send messages back to the queues that they came from, as they were: some at a time, each time in
-        one transaction. Raises where none can go, naming why.
+        one transaction. Raises where none can go, naming why. `require` is told of all these queues before
+        anything changes.
         """
 
     def consumer(self, queue: QueuePath, selectors: Sequence[str] = ()) -> Consumer:

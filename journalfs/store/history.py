@@ -17,6 +17,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from journalfs import door
+from journalfs.api import RequireCopy, all_may_copy
 from journalfs.clock import NS_PER_MS, Clock, StoppedClock
 from journalfs.config.layout import StoreLayout
 from journalfs.damage import Damage, FileStamp
@@ -368,7 +369,7 @@ class History:
                 refuse_unopenable(directory, f".{layout.journal_extension}")
         return list_history(layout.retention_dir, own, layout.journal_extension, layout.root)
 
-    async def replay(self, asked: bytes) -> Mapping[str, object]:
+    async def replay(self, asked: bytes, require: RequireCopy = all_may_copy) -> Mapping[str, object]:
         raise ReadOnlyStore(f"{len(asked)} bytes ask for a replay")
 
     async def open(self, wanted: Range) -> HistoryStore:

@@ -54,12 +54,12 @@ from journalfs_mount.nodes.message import MessageFile
 from journalfs_mount.nodes.mounted import RootDirectory
 from journalfs_mount.nodes.part import PartFile
 from journalfs_mount.nodes.queue import QueueDirectory
+from journalfs_mount.nodes.rights import READ, allows
 from journalfs_mount.nodes.stream import Stream, StreamFile
 from journalfs_mount.nodes.written import WritingFile, WrittenFile
 from journalfs_mount.process.callers import EndingCaller
-from journalfs_mount.process.interruptions import CALLING
 from journalfs_mount.process.proc import process_group_of
-from journalfs_mount.process.shares import MAKER, OWNER, Pacing, Share
+from journalfs_mount.process.shares import ASKER, OWNER, Asker, Pacing, Share
 
 log = logging.getLogger("journalfs.mount")
 
@@ -172,6 +172,11 @@ class Operations(pyfuse3.Operations):
     def failed(self, request: str, error: Exception) -> None:
         self._context.store.refused(f"{request}: EIO", fault(error))
 
+    def _serve_asker(self, ctx: RequestContext) -> None:
+        """Note who asks for what follows: rights are decided by that (`nodes/rights.py`)."""
+        ASKER.set(Asker(ctx.uid, ctx.gid, ctx.pid))
+        self._serve(ctx.uid)
+
     def _serve(self, user: int) -> None:
         """What follows is done for a user."""
         OWNER.set(user)
@@ -232,7 +237,7 @@ class Operations(pyfuse3.Operations):
     async def lookup(self, parent_inode: InodeT, name: FileNameT, ctx: RequestContext) -> EntryAttributes:
         if len(name) > NAME_BYTES_MAX and not self._context.takes_long_names(parent_inode):
             raise refuse(errno.ENAMETOOLONG)
-        self._serve(ctx.uid)
+        self._serve_asker(ctx)
         parent = await self._settled(parent_inode, ctx.pid)
         if parent.opens:
             await parent.open_up()
@@ -260,7 +265,7 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def getattr(self, inode: InodeT, ctx: RequestContext) -> EntryAttributes:
-        self._serve(ctx.uid)
+        self._serve_asker(ctx)
         try:
             node = await self._settled(inode, ctx.pid)
             if node.measured:
@@ -307,7 +312,7 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def opendir(self, inode: InodeT, ctx: RequestContext) -> FileHandleT:
-        self._serve(ctx.uid)
+        self._serve_asker(ctx)
         node = await self._settled(inode, ctx.pid)
         if node.opens:
             await node.open_up()
@@ -327,7 +332,7 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def open(self, inode: InodeT, flags: FlagT, ctx: RequestContext) -> FileInfo:
-        self._serve(ctx.uid)
+        self._serve_asker(ctx)
         node = await self._settled(inode, ctx.pid)
         answers = isinstance(node, StreamFile) and node.takes_answers and flags & os.O_ACCMODE == os.O_RDWR
         if (answers or flags & os.O_ACCMODE == os.O_RDONLY) and not flags & os.O_TRUNC:
@@ -366,8 +371,7 @@ class Operations(pyfuse3.Operations):
     async def create(
         self, parent_inode: InodeT, name: FileNameT, mode: ModeT, flags: FlagT, ctx: RequestContext
     ) -> tuple[FileInfo, EntryAttributes]:
-        self._serve(ctx.uid)
-        MAKER.set((ctx.uid, ctx.gid))
+        self._serve_asker(ctx)
         parent = await self._directory(parent_inode, name)
         with self._context.noted(_path_in(parent, name)):
             node, opened = await parent.create(name, flags, mode)
@@ -501,9 +505,7 @@ class Operations(pyfuse3.Operations):
     async def mkdir(
         self, parent_inode: InodeT, name: FileNameT, mode: ModeT, ctx: RequestContext
     ) -> EntryAttributes:
-        CALLING.set(ctx.pid)
-        self._serve(ctx.uid)
-        MAKER.set((ctx.uid, ctx.gid))
+        self._serve_asker(ctx)
         parent = await self._directory(parent_inode, name)
         with self._context.noted(_path_in(parent, name)):
             node = await parent.make_directory(name, mode)
@@ -511,7 +513,7 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def unlink(self, parent_inode: InodeT, name: FileNameT, ctx: RequestContext) -> None:
-        self._serve(ctx.uid)
+        self._serve_asker(ctx)
         REMOVER.set(process_group_of(ctx.pid))
         async with self._named(parent_inode, name) as node:
             if isinstance(node, base.Directory):
@@ -520,7 +522,7 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def rmdir(self, parent_inode: InodeT, name: FileNameT, ctx: RequestContext) -> None:
-        self._serve(ctx.uid)
+        self._serve_asker(ctx)
         async with self._named(parent_inode, name) as node:
             if not isinstance(node, base.Directory):
                 raise refuse(errno.ENOTDIR)
@@ -538,8 +540,7 @@ class Operations(pyfuse3.Operations):
         ctx: RequestContext,
     ) -> None:
         """What is moved to a queue keeps no name, so one that is there is never replaced by it."""
-        CALLING.set(ctx.pid)
-        self._serve(ctx.uid)
+        self._serve_asker(ctx)
         target = await self._directory(parent_inode_new, name_new)
         async with self._named(parent_inode_old, name_old) as node:
             is_directory = isinstance(node, base.Directory)
@@ -611,6 +612,7 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def setxattr(self, inode: InodeT, name: XAttrNameT, value: bytes, ctx: RequestContext) -> None:
+        self._serve_asker(ctx)
         self._refuse_without_attributes()
         setting = attribute_name(name)
         if not name.startswith(USER_PREFIX):
@@ -627,6 +629,7 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def removexattr(self, inode: InodeT, name: XAttrNameT, ctx: RequestContext) -> None:
+        self._serve_asker(ctx)
         self._refuse_without_attributes()
         node = await self._settled(inode)
         attribute = attribute_name(name)
@@ -655,7 +658,10 @@ class Operations(pyfuse3.Operations):
     @guarded
     async def listxattr(self, inode: InodeT, ctx: RequestContext) -> Sequence[XAttrNameT]:
         self._refuse_without_attributes()
+        self._serve_asker(ctx)
         node = await self._settled(inode)
+        if not allows(ASKER.get(), node.attributes(), READ):
+            return []  # the kernel lets everybody list names, and those of properties are content
         names = listed_names(node.extended_attributes())
         return [XAttrNameT(name) for name in names]
 

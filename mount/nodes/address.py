@@ -58,9 +58,11 @@ class AddressDirectory(DestinationDirectory):
         return Destination(self.address_name, None)
 
     async def set_extended(self, name: str, value: bytes) -> None:
+        self.context.require_settable(self.address_name, None)
         await self.context.setting().set_attribute(self.address_name, None, name, value)
 
     async def remove_extended(self, name: str) -> None:
+        self.context.require_settable(self.address_name, None)
         await self.context.setting().remove_attribute(self.address_name, None, name)
 
     async def remove_directory(self) -> None:

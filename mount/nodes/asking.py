@@ -10,6 +10,7 @@ from pyfuse3 import EntryAttributes, SetattrFields
 from journalfs.api import OWNER_ALONE, Permissions
 from journalfs_mount.nodes.base import MountContext, Node, OpenedFile
 from journalfs_mount.nodes.report import TextSource, json_text
+from journalfs_mount.process.shares import ASKER
 
 Answer: TypeAlias = Callable[[bytes], Awaitable[Mapping[str, object]]]
 """Does what one write asks for, and returns what is read then, to be JSON."""
@@ -48,8 +49,10 @@ class _Asking(OpenedFile):
         super().__init__(node.inode, now_ns, TextSource(b""), direct_io=True, keep_cache=False)
         self._node = node
         self._answer = answer
+        self._asker = ASKER.get()
 
     async def write(self, offset: int, data: bytes) -> None:
+        ASKER.set(self._asker)  # a write says only which handle it is of
         with self._node.context.noted(self._node.path):
             answer = await self._answer(data)
         self.source = TextSource(json_text(answer))

@@ -16,6 +16,7 @@ from pyfuse3 import EntryAttributes, InodeT, ModeT
 from journalfs import store_owner
 from journalfs.api import Permissions
 from journalfs_mount.options import MountOptions
+from journalfs_mount.process.shares import Asker
 
 BLOCK_BYTES: Final = 512
 _ALL_BUT_OWNER: Final = 0o077
@@ -115,10 +116,10 @@ class Presenter:
         """Of directories of which nobody said anything."""
         return Permissions(self._usual)
 
-    def made_by(self, mode: int, maker: tuple[int, int]) -> Permissions:
+    def made_by(self, mode: int, maker: Asker) -> Permissions:
         """What a user and group made."""
-        uid, gid = maker
-        return Permissions(mode, -1 if uid == self._uid else uid, -1 if gid == self._gid else gid)
+        uid = -1 if maker.uid == self._uid else maker.uid
+        return Permissions(mode, uid, -1 if maker.gid == self._gid else maker.gid)
 
     def _as_given(self, mode: int, given: Permissions) -> EntryAttributes:
         entry = self._given

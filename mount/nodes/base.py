@@ -25,6 +25,7 @@ from journalfs_mount.nodes.attributes import Presenter
 from journalfs_mount.nodes.believed import Believed, Caching, caching_for
 from journalfs_mount.nodes.inodes import ROOT, SLOT_MAX, NodeTable, node_key, parent_and_name
 from journalfs_mount.nodes.report import MountReport
+from journalfs_mount.nodes.rights import Rights
 from journalfs_mount.nodes.staging import Pins, PlaceName, StagingArea
 from journalfs_mount.options import MountOptions
 from journalfs_mount.process.endings import Endings
@@ -269,19 +270,23 @@ async def move_messages(
     came from; what was removed is there again. How many were there. `part` is the store's name for all of
     them, where it has one.
     """
+    context.rights.require(leaves=[source])
     if context.brings_back is not None:
         back = target.receiving_queue()
         if back is None:
             raise Refused(errno.EPERM, "removed messages come back into the directory of a queue")
         target.context.changing()
+        context.rights.require(targets=[back])
         return await context.brings_back.move(source, message_ids(), back)
     store = context.removing()
     held = await target.hold_messages(source, message_ids)
     if held is not None:
         return held
     if target.redrives:
-        return sum((await store.redrive(source, message_ids())).sent.values())
+        redriven = await store.redrive(source, message_ids(), context.rights.require_targets)
+        return sum(redriven.sent.values())
     queue = moving_target(source, target)
+    context.rights.require(targets=[queue])
     if part is not None:
         return await store.move_part(source, part, queue)
     return await store.move(source, message_ids(), queue)
@@ -589,6 +594,7 @@ class MountContext:
         self.opened: Iterable[OpenedFile] = ()
         if of is not None:
             self.nodes, self.present = of.nodes, of.present
+        self.rights = Rights(self.present, self.permissions)
 
     @property
     def read_only(self) -> bool:
@@ -614,6 +620,15 @@ class MountContext:
         if self.options.browse:
             raise Refused(errno.EPERM, f"{_BROWSES}, and no setting changed that might do it")
         return self.changing()
+
+    def require_settable(self, address_name: str, queue_name: str | None) -> None:
+        """Raise EACCES unless the asker may read and change all that a setting is of: settings such as
+        `expiry-address` say where messages go, and would lead them out of a queue that the asker cannot read.
+        """
+        self.setting()
+        address = self.store.address(address_name)
+        names = () if queue_name is not None or address is None else (one.name for one in address.queues())
+        self.rights.require(leaves=[(address_name, name) for name in (queue_name, *names)])
 
     def noted(self, path: Callable[[], str], consequence: Callable[[], str] = nothing_else) -> Noted:
         """What goes on within it may fail, and then the store's events say of which path, why, and what else

@@ -21,8 +21,8 @@ from journalfs_mount.nodes.base import WAS_REMOVED, Directory, Node, OpenedFile
 from journalfs_mount.nodes.staged import ReceivingDirectory, Staged, StagedFolder
 from journalfs_mount.nodes.staging import JOB_DIRECTORY, PlaceName, is_left, note_maker
 from journalfs_mount.nodes.written import Destination, WritingFile, WrittenFile, made_file, written_file
-from journalfs_mount.process.interruptions import CALLING, RenamersPatience
-from journalfs_mount.process.shares import MAKER
+from journalfs_mount.process.interruptions import RenamersPatience
+from journalfs_mount.process.shares import ASKER
 from journalfs_mount.process.staged_room import ENTRY_BYTES
 
 KEPT_BITS: Final = 0o1777
@@ -94,7 +94,7 @@ class DestinationDirectory(ReceivingDirectory):
         context, address_name, queue_name = self.context, destination.address_name, destination.queue_name
         if context.changing().was_deleted(address_name, queue_name):
             return
-        uid = context.present.made_by(0, MAKER.get()).uid
+        uid = context.present.made_by(0, ASKER.get()).uid
         if uid > 0:
             # As below a directory that gives its group on: those who share that share this.
             here = self.permissions() or context.present.usual
@@ -139,7 +139,7 @@ class DestinationDirectory(ReceivingDirectory):
         await self.context.staged_room.take(ENTRY_BYTES)
         made = self._staged().make_directory(name, mode)
         if name == JOB_DIRECTORY:
-            note_maker(made.real_path(), CALLING.get())
+            note_maker(made.real_path(), ASKER.get().thread)
         return made
 
     async def receive(self, staged: Staged, name: bytes) -> None:
@@ -183,7 +183,9 @@ class DestinationDirectory(ReceivingDirectory):
     async def publish(self, staged: Staged, name: bytes) -> None:
         """What is staged becomes messages in here; `name` says what one is, where it is a file."""
         destination, context = self._required_destination(), self.context
+        context.rights.require(targets=[(destination.address_name, destination.queue_name)])
         with staged.being_published():
+            staged.require_readable()
             files = staged.files(name)
             if files:
                 patience = RenamersPatience(context.interruptions)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar
@@ -43,7 +43,7 @@ class HistoryDirectory(Directory):
 
     def find(self, name: bytes) -> Node | None:
         if name == REPLAY_NAME and not self.context.read_only:
-            return self.enter(name, partial(AnsweringFile, self.context, self._history.replay))
+            return self.enter(name, partial(AnsweringFile, self.context, self._replay))
         text = unquote(os.fsdecode(name))
         if text.startswith(".") and not text.startswith(".."):
             return None
@@ -52,6 +52,9 @@ class HistoryDirectory(Directory):
         except WrongCall:
             return None
         return self.enter(name, partial(RangeDirectory, self.context, self.inode, found))
+
+    async def _replay(self, asked: bytes) -> Mapping[str, object]:
+        return await self._history.replay(asked, self.context.rights.require_copy)
 
     def entries(self) -> Sequence[Entry]:
         return [(day.encode(), partial(self.child, day.encode())) for day in self._days]

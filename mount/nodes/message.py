@@ -68,6 +68,7 @@ class MessageFile(base.Node):
 
     async def set_extended(self, name: str, value: bytes) -> None:
         queue = self._address_name, self._queue_name
+        self.context.rights.require(leaves=[queue])
         await self.context.setting().set_message_attribute(queue, self._message_id, name, value)
 
     async def remove_extended(self, name: str) -> None:

@@ -190,9 +190,11 @@ class QueueDirectory(DestinationDirectory, ShownView):
         self.context.making_way.pop(self.receiving_queue(), None)
 
     async def set_extended(self, name: str, value: bytes) -> None:
+        self.context.require_settable(self.address_name, self.queue_name)
         await self.context.setting().set_attribute(self.address_name, self.queue_name, name, value)
 
     async def remove_extended(self, name: str) -> None:
+        self.context.require_settable(self.address_name, self.queue_name)
         await self.context.setting().remove_attribute(self.address_name, self.queue_name, name)
 
     async def remove_directory(self) -> None:

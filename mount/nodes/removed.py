@@ -78,13 +78,13 @@ class RemovedDirectory(StoreDirectory):
     async def _undo(self, asked: bytes) -> dict[str, object]:
         """`last`, or `since MILLISECONDS`: what came back."""
         self._mount.removing()
-        words, removed = asked.split(), self._removed
+        words, removed, require = asked.split(), self._removed, self._mount.rights.require_targets
         plans = words[:1] == [b"dry-run"]
         match words[plans:]:
             case [b"last"]:
-                undone = await removed.undo_last(plans=plans)
+                undone = await removed.undo_last(plans=plans, require=require)
             case [b"since", time_ms] if time_ms.isdigit() and len(time_ms) < DIGITS_MAX:
-                undone = await removed.undo_since(int(time_ms), plans=plans)
+                undone = await removed.undo_since(int(time_ms), plans=plans, require=require)
             case _:
                 raise Refused(errno.EINVAL, _ASKED)
         queues = [{"address": path[0], "queue": path[1], "messages": n} for path, n in undone.back.items()]

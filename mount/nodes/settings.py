@@ -36,7 +36,8 @@ class SettingsFile(VirtualFileNode):
         self._queue_name = queue_name
 
     def open_to_write(self, flags: int) -> OpenedFile:
-        self.context.setting()
+        with self.context.noted(self.path):
+            self.context.require_settable(self._target, self._queue_name)
         return SettingsBeingWritten(self, appends=bool(flags & os.O_APPEND))
 
     def change_attributes(

@@ -26,7 +26,7 @@ from journalfs_mount.errnos import Refused, gone, refuse
 from journalfs_mount.nodes.base import Directory, Entry, MountContext, Node, OpenedFile
 from journalfs_mount.nodes.inodes import node_key
 from journalfs_mount.nodes.staging import BLOCK_BYTES, GIVEN, files_below, write_all
-from journalfs_mount.process.shares import MAKER, OWNER
+from journalfs_mount.process.shares import ASKER, OWNER
 from journalfs_mount.process.staged_room import ENTRY_BYTES
 
 _KEPT_FLAGS: Final = os.O_ACCMODE | os.O_APPEND | os.O_TRUNC
@@ -99,7 +99,7 @@ class StagedFolder:
         else:
             descriptor = door.open_file(path, kept)
         if is_new:
-            given = self._context.present.made_by(stat.S_IMODE(mode), MAKER.get())
+            given = self._context.present.made_by(stat.S_IMODE(mode), ASKER.get())
             _give(_path_of(descriptor), given, _OWN_FILE, door.most_below(self.path())[0])
         node = self._node(name, os.fstat(descriptor))
         assert isinstance(node, StagedFile)
@@ -111,7 +111,7 @@ class StagedFolder:
         path = self.path_of(name)
         door.make_folder(path, mode=stat.S_IMODE(mode) | _OWN_DIRECTORY)
         with door.held(path) as descriptor:
-            given = self._context.present.made_by(stat.S_IMODE(mode), MAKER.get())
+            given = self._context.present.made_by(stat.S_IMODE(mode), ASKER.get())
             _give(_path_of(descriptor), given, _OWN_DIRECTORY, door.most_below(self.path())[1])
         node = self._node(name, door.status(path))
         assert isinstance(node, StagedDirectory)
@@ -256,6 +256,10 @@ class Staged(Node):
             yield
         finally:
             publishing.discard(path)
+
+    def require_readable(self) -> None:
+        """Raise EACCES unless the asker may read all of it."""
+        self.context.rights.require_content(self.real_path(), lambda held: _given(_path_of(held)))
 
     def end_writing(self) -> None:
         """It became messages. Who still has a file of it open is told so at the next write."""

@@ -450,4 +450,6 @@ class FollowFile(StreamFile):
         return self.shown(size_bytes, self.context.now_ns())
 
     def open_stream(self, flags: int, given_back: Callable[[], None]) -> Stream:
+        with self.context.noted(self.path):
+            self.context.rights.require(looked_at=[self.queue_path()])
         return Following(self, flags, given_back, self._directory.view().follow())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,17 @@ from typing import ClassVar, Final
 from pyfuse3 import EntryAttributes
 
 from journalfs import door
-from journalfs.api import Draft, HeldInDraft, Message, QueuePath, Send, View, VirtualDirectory, VirtualFile
+from journalfs.api import (
+    Draft,
+    HeldInDraft,
+    Message,
+    Permissions,
+    QueuePath,
+    Send,
+    View,
+    VirtualDirectory,
+    VirtualFile,
+)
 from journalfs.errors import BadEnvelope, NoSuchName, WrongCall
 from journalfs.ids import MessageId
 from journalfs_mount.errnos import Refused, gone, no_such_name, refuse
@@ -37,6 +47,7 @@ from journalfs_mount.nodes.report import RenderedFile, json_lines, json_text
 from journalfs_mount.nodes.staged import ReceivingDirectory, Staged, StagedDirectory, StagedFolder
 from journalfs_mount.nodes.virtual import Found, VirtualDirectoryNode, VirtualFileNode
 from journalfs_mount.process.interruptions import RenamersPatience
+from journalfs_mount.process.shares import ASKER
 from journalfs_mount.process.staged_room import ENTRY_BYTES
 
 OPERATIONS_NAME: Final = b"operations.jsonl"
@@ -91,7 +102,8 @@ class TransactionsDirectory(VirtualDirectoryNode):
     async def make_directory(self, name: bytes, mode: int) -> Node:
         transactions = self.context.changing().transactions
         await self.context.staged_room.take(ENTRY_BYTES)
-        await transactions.begin(new_name(name))
+        maker = self.context.present.made_by(0o700, ASKER.get())
+        await transactions.begin(new_name(name), maker.uid, maker.gid)
         return self.child(name)
 
 
@@ -193,7 +205,7 @@ class DecidedDirectory(Directory):
 
 class DraftDirectory(Directory):
     """A transaction that was begun: every address and queue is there by name, and those are listed that it
-    does something with.
+    does something with. It is its maker's alone: others would fill it, empty it, or roll it back.
     """
 
     holds_many: ClassVar[bool] = True
@@ -207,6 +219,13 @@ class DraftDirectory(Directory):
 
     def name_s(self) -> float:
         return 0.0
+
+    def permissions(self) -> Permissions:
+        return Permissions(0o700, *self.draft.maker)
+
+    def require_maker(self) -> None:
+        """Raise EACCES unless the asker made it: `rmdir` and `mv` look at the directory above alone."""
+        self.context.rights.require_maker(self.permissions(), f"the transaction {self.draft.name}")
 
     def find(self, name: bytes) -> Node | None:
         if name == STATUS_NAME:
@@ -234,7 +253,7 @@ class DraftDirectory(Directory):
         """Names in the folder of what is staged."""
         return [os.fsencode(name) for name in door.names_if_there(self.draft.staged.joinpath(*path))]
 
-    def places(self) -> Iterable[QueuePath]:
+    def places(self) -> Mapping[QueuePath, Mapping[int, HeldInDraft]]:
         """Where messages are shown that it holds."""
         return self.draft.places
 
@@ -250,14 +269,18 @@ class DraftDirectory(Directory):
         self, source: QueuePath, message_ids: Sequence[MessageId], target: QueuePath | None
     ) -> int:
         transactions = self.context.removing().transactions
+        self.require_maker()
+        self.context.rights.require(leaves=[source], targets=[] if target is None else [target])
         return await transactions.hold(self.draft.name, source, message_ids, target)
 
     async def move(self, target: Directory, name: bytes) -> None:
         if not isinstance(target, EndDirectory):
             raise Refused(errno.EPERM, _ENDS)
+        self.require_maker()
         await target.end(self, name)
 
     async def remove_directory(self) -> None:
+        self.require_maker()
         await self.context.changing().transactions.roll_back(self.draft.name)
 
     async def end(self, end: Callable[[Sequence[Send]], Awaitable[None]]) -> None:
@@ -270,12 +293,23 @@ class DraftDirectory(Directory):
                 if hidden:
                     name = hidden[0].name
                     raise Refused(errno.EPERM, f"{name} is staged: give it a plain name, or remove it")
-                await end(self._sends(found))
+                staged.require_readable()
+                sends = self._sends(found)
+                self._require_rights(sends)
+                await end(sends)
         except BadEnvelope as error:
             # `mv` says of a directory that gets EINVAL that it is to be moved into itself.
             raise Refused(errno.EBADMSG, str(error)) from None
         finally:
             self.context.nodes.drop_unused(staged)
+
+    def _require_rights(self, sends: Sequence[Send]) -> None:
+        """Raise EACCES unless the asker may do all of it now: modes may have changed since it was begun."""
+        held = [(one.source, place) for place, some in self.places().items() for one in some.values()]
+        self.context.rights.require(
+            leaves={source for source, _ in held},
+            targets={(send.address, send.queue) for send in sends} | {to for of, to in held if to != of},
+        )
 
     def _staged(self) -> StagedDirectory:
         folder = os.fsencode(self.draft.staged.parent)
@@ -328,6 +362,13 @@ class DraftPlace(ReceivingDirectory):
     def name_s(self) -> float:
         return 0.0
 
+    def permissions(self) -> Permissions:
+        return self.of.permissions()
+
+    @abstractmethod
+    def place(self) -> tuple[str, str | None]:
+        """The address or queue that what is written here goes to."""
+
     @abstractmethod
     def path_in(self) -> tuple[str, ...]:
         """Where its files are in what is staged."""
@@ -353,10 +394,12 @@ class DraftPlace(ReceivingDirectory):
         return [(name, partial(self.child, name)) for name in names]
 
     async def create(self, name: bytes, flags: int, mode: int) -> tuple[Node, OpenedFile]:
+        self.context.rights.require(targets=[self.place()])
         await self.context.staged_room.take(ENTRY_BYTES)
         return self._folder().create(name, flags, mode)
 
     async def receive(self, staged: Staged, name: bytes) -> None:
+        self.context.rights.require(targets=[self.place()])
         self._folder().adopt(staged, name)
 
     async def remove_directory(self) -> None:
@@ -367,6 +410,9 @@ class DraftPlace(ReceivingDirectory):
 
 
 class DraftAddress(DraftPlace):
+    def place(self) -> tuple[str, str | None]:
+        return self.address_name, None
+
     def path_in(self) -> tuple[str, ...]:
         return (_ADDRESSES, os.fsdecode(encode_name(self.address_name)))
 
@@ -407,6 +453,9 @@ class DraftQueue(DraftPlace):
     @property
     def queue_path(self) -> QueuePath:
         return self.address_name, self.queue_name
+
+    def place(self) -> tuple[str, str | None]:
+        return self.queue_path
 
     def path_in(self) -> tuple[str, ...]:
         names = (encode_name(self.address_name), encode_name(self.queue_name))

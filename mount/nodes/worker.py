@@ -212,6 +212,7 @@ class TakeFile(StreamFile):
 
     def open_stream(self, flags: int, given_back: Callable[[], None]) -> Stream:
         with self.context.noted(self.path):
+            self.context.rights.require(leaves=[self.queue_path()])
             consumer = self.context.removing().consumer(self.queue_path(), self._directory.selectors() or ())
         if flags & os.O_ACCMODE == os.O_RDONLY:
             return Taking(self, flags, given_back, consumer)

@@ -6,7 +6,6 @@ import errno
 import math
 import select
 from collections.abc import Awaitable, Callable, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -16,7 +15,7 @@ from journalfs.api import in_a_thread
 from journalfs_mount.errnos import Refused, refuse
 from journalfs_mount.limits import RENAME_WAIT_S, WAITING_MAX
 from journalfs_mount.process.callers import Caller
-from journalfs_mount.process.shares import OWNER, Share, Shares
+from journalfs_mount.process.shares import ASKER, OWNER, Share, Shares
 
 LOOK_S: Final = 0.05
 """From one look for signals to the next: a person who pressed Ctrl-C notices no delay."""
@@ -33,9 +32,6 @@ RECENTLY_S: Final = 1.0
 
 UNKNOWN_S: Final = 0.5
 """Somebody who cannot be seen waits this long at most, and is told to try again as after a signal."""
-
-CALLING: ContextVar[int] = ContextVar("calling")
-"""The thread whose request a task serves, where it may have to wait for others."""
 
 
 class Waiting(Protocol):
@@ -180,6 +176,6 @@ class RenamersPatience:
 
     async def wait(self, until: Callable[[], Awaitable[None]]) -> None:
         with trio.move_on_after(RENAME_WAIT_S):
-            await self._interruptions.wait(until, Caller(CALLING.get()))
+            await self._interruptions.wait(until, Caller(ASKER.get().thread))
             return
         raise Refused(errno.EAGAIN, "there is no room yet, and a rename cannot wait for it; try again")

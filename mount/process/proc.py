@@ -48,6 +48,12 @@ def parent_of(process: int) -> int | None:
     return _status_number(process, b"\nPPid:")
 
 
+def groups_of(thread: int) -> frozenset[int] | None:
+    """Return the supplementary groups of a thread; None where it cannot be seen, as in another namespace."""
+    _, found, behind = content_if_there(f"/proc/{thread}/status").partition(b"\nGroups:")
+    return frozenset(map(int, behind.partition(b"\n")[0].split())) if found else None
+
+
 def _status_number(task: int, name: bytes) -> int | None:
     _, found, behind = content_if_there(f"/proc/{task}/status").partition(name)
     return int(behind.partition(b"\n")[0]) if found else None

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 import trio
 
@@ -17,8 +17,19 @@ from journalfs_mount.errnos import refuse
 OWNER: ContextVar[int] = ContextVar("owner", default=0)
 """The user whose request a task serves."""
 
-MAKER: ContextVar[tuple[int, int]] = ContextVar("maker", default=(0, 0))
-"""User and group of whoever makes something."""
+
+class Asker(NamedTuple):
+    """The user who makes a request, the user's group, and the thread that waits for the answer."""
+
+    uid: int
+    gid: int
+    thread: int
+
+
+THE_MOUNT: Final = Asker(0, 0, 0)
+
+ASKER: ContextVar[Asker] = ContextVar("asker", default=THE_MOUNT)
+"""Who asks for what a task does. What the mount does by itself counts as root's."""
 
 
 class Share(StrEnum):

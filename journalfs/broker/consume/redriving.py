@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
-from journalfs.api import QueuePath, Redriven
+from journalfs.api import QueuePath, Redriven, Require, all_may
 from journalfs.bindings.model import Queue as QueueModel
 from journalfs.broker.consume.copies import Copies, Restored
 from journalfs.broker.consume.leaving import Choice, chosen_runs
@@ -52,9 +52,14 @@ class Redriving:
             sent[path] += len(ids)
         return Redriven(dict(sent), ways.stayed())
 
-    async def redrive(self, source: StoreQueue, message_ids: Sequence[MessageId]) -> Redriven:
-        """Raises `NoOrigin` where none of them can go, and what a move raises where all is at an end."""
+    async def redrive(
+        self, source: StoreQueue, message_ids: Sequence[MessageId], require: Require = all_may
+    ) -> Redriven:
+        """Raises `NoOrigin` where none of them can go, what `require` raises of the queues that they go to,
+        and what a move raises where all is at an end.
+        """
         ways = await self._ways(source, message_ids)
+        require(path for path, _, _ in ways.targets)
         sent: Counter[QueuePath] = Counter()
         try:
             for path, address, ids in ways.targets:

@@ -76,6 +76,9 @@ class Begun(msgspec.Struct, frozen=True, tag="begun", tag_field="what"):
     """Of no other: the journal knows by it whether this one was committed."""
     name: str
     begun_ms: _Int64
+    uid: int = -1
+    gid: int = -1
+    """Whose it is; -1: whoever has the mount."""
 
 
 class Holds(msgspec.Struct, frozen=True, tag="hold", tag_field="what", omit_defaults=True):
@@ -97,6 +100,7 @@ class DraftFolder:
     name: str
     begun_ms: int
     sync: bool
+    maker: tuple[int, int] = (-1, -1)
     held: dict[Way, dict[int, None]] = field(default_factory=dict)
     """What it said when it was read: ids in their order."""
 
@@ -105,16 +109,18 @@ class DraftFolder:
         return self.path / STAGED
 
     @classmethod
-    def make(cls, place: Path, name: str, begun_ms: int, *, sync: bool) -> DraftFolder:
+    def make(
+        cls, place: Path, name: str, begun_ms: int, maker: tuple[int, int], *, sync: bool
+    ) -> DraftFolder:
         """Durable on return. Raises OSError and `NameTaken`."""
         path, transaction = place / folder_name(name), secrets.token_hex(16)
         if door.exists(path):
             raise NameTaken(f"there is a transaction {name}")
         making = place / (_MAKING + transaction)
         door.make_folders(making / STAGED)
-        write_durably(making / HOLDS, _line(Begun(transaction, encoded_name(name), begun_ms)))
+        write_durably(making / HOLDS, _line(Begun(transaction, encoded_name(name), begun_ms, *maker)))
         door.rename(making, path)
-        folder = cls(path, transaction, name, begun_ms, sync)
+        folder = cls(path, transaction, name, begun_ms, sync, maker)
         folder._sync_place()
         return folder
 
@@ -131,7 +137,8 @@ class DraftFolder:
             raise ValueError(f"{error}") from None
         if not isinstance(begun, Begun) or folder_name(decoded_name(begun.name)) != path.name:
             raise ValueError("the first line does not say which transaction this is")
-        folder = cls(path, begun.transaction, decoded_name(begun.name), begun.begun_ms or begun_ms, sync)
+        name, maker = decoded_name(begun.name), (begun.uid, begun.gid)
+        folder = cls(path, begun.transaction, name, begun.begun_ms or begun_ms, sync, maker)
         if len(whole) != len(content):
             door.truncate(path / HOLDS, len(whole))
         for line in lines:
@@ -233,6 +240,10 @@ class Draft:
     @property
     def begun_ms(self) -> int:
         return self.folder.begun_ms
+
+    @property
+    def maker(self) -> tuple[int, int]:
+        return self.folder.maker
 
     @property
     def staged(self) -> Path:
@@ -396,12 +407,13 @@ class Drafts:
     def draft(self, name: str) -> Draft | None:
         return self._drafts.get(name)
 
-    async def begin(self, name: str) -> None:
-        """Raises `NameTaken`."""
+    async def begin(self, name: str, uid: int = -1, gid: int = -1) -> None:
+        """Raises `NameTaken`. `uid`, `gid`: whose it is; -1: whoever has the mount."""
         self.parts.store.refuse_failed()
         if name in self._drafts:
             raise NameTaken(f"there is a transaction {name}")
-        make = partial(DraftFolder.make, self.place(), name, self.core.clock.now_ms(), sync=self.sync)
+        begun_ms = self.core.clock.now_ms()
+        make = partial(DraftFolder.make, self.place(), name, begun_ms, (uid, gid), sync=self.sync)
         with failing(f"begin the transaction {name}", self.place()):
             folder = await unbroken(lambda: offload(make))
         self._drafts[name] = Draft(folder)

@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from journalfs import door
+from journalfs.api import RequireCopy, all_may_copy
 from journalfs.broker.consume.copies import Copies, run_of
 from journalfs.broker.consume.copies import Replayed as ReplayedCopies
 from journalfs.broker.consume.leaving import StageAlso
@@ -134,12 +135,14 @@ class OwnHistory(History):
         finally:
             await unbroken(lambda: offload(lambda: door.remove_tree(place)))
 
-    async def replay(self, asked: bytes) -> Mapping[str, object]:
+    async def replay(self, asked: bytes, require: RequireCopy = all_may_copy) -> Mapping[str, object]:
         try:
             request = msgspec.json.decode(asked, type=Request)
         except (ValueError, RecursionError) as error:
             raise WrongCall(f"no JSON that `journalfs replay` writes: {error}") from error
-        done = await self.publish(request.asked, again=request.again, progress=lambda *_: None)
+        done = await self.publish(
+            request.asked, again=request.again, progress=lambda *_: None, require=require
+        )
         return done.told()
 
     def begun(self, asked: Asked, *, again: bool) -> Marked:
@@ -162,9 +165,11 @@ class OwnHistory(History):
         mark = Mark(asked.identity, wanted.from_ms, wanted.to_ms, below_id, words=asked.words)
         return Marked(core, journals, mark, None if found is None else found[0])
 
-    async def publish(self, asked: Asked, *, again: bool, progress: Progress) -> Replayed:
-        """Returns what went. Raises what publishing raises; what went before that is marked, and is not sent
-        when the same is asked for once more.
+    async def publish(
+        self, asked: Asked, *, again: bool, progress: Progress, require: RequireCopy = all_may_copy
+    ) -> Replayed:
+        """Returns what went. Raises what publishing raises, and what `require` raises of a window's queues;
+        what went before that is marked, and is not sent when the same is asked for once more.
         """
         core = self._parts.core
         require_history(core.layout)
@@ -182,6 +187,8 @@ class OwnHistory(History):
             async with _Views(self, found.windows) as views:
                 while (window := await views.open_next()) is not None:
                     chosen = await chosen_of(views.opened, asked, replayed)
+                    sources = {(one.source.model.address, one.source.name) for one in chosen}
+                    require(sources, {one.target for one in chosen})
                     try:
                         await self._send(marked, chosen, window.position)
                     except Damaged:

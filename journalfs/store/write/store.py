@@ -11,7 +11,7 @@ from pathlib import Path
 import trio
 
 from journalfs import door
-from journalfs.api import Patience, QueuePath, Redriven, Usage
+from journalfs.api import Patience, QueuePath, Redriven, Require, Usage, all_may
 from journalfs.bodies.flushed import FlushedFolder
 from journalfs.bodies.writing import BodyStore
 from journalfs.broker.consume.copies import BroughtBack, Copies
@@ -247,10 +247,12 @@ class WritingStore(SelfReadingStore):
             self.queue_at(source), target, lambda found: found.part_runs(part_name)
         )
 
-    async def redrive(self, source: QueuePath, message_ids: Sequence[MessageId]) -> Redriven:
+    async def redrive(
+        self, source: QueuePath, message_ids: Sequence[MessageId], require: Require = all_may
+    ) -> Redriven:
         self.refuse_failed()
         redriving = Redriving(self.core, self.parts.routing.concerns, self.leaving.move)
-        return await redriving.redrive(self.queue_at(source), message_ids)
+        return await redriving.redrive(self.queue_at(source), message_ids, require)
 
     # -- bringing back ---------------------------------------------------------------------------------------
 

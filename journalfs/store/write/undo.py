@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from journalfs import door
-from journalfs.api import QueuePath, Undone
+from journalfs.api import QueuePath, Require, Undone, all_may
 from journalfs.bindings.model import Queue
 from journalfs.bodies.aside import Aside
 from journalfs.bodies.writing import BodyStore
@@ -229,13 +229,19 @@ class Keeping:
 
     # ---- what is brought back ----
 
-    async def undo_last(self, *, plans: bool = False) -> Undone:
-        return await self.undo(self.removals.last, plans=plans)
+    async def undo_last(self, *, plans: bool = False, require: Require = all_may) -> Undone:
+        return await self.undo(self.removals.last, plans=plans, require=require)
 
-    async def undo_since(self, time_ms: int, *, plans: bool = False) -> Undone:
-        return await self.undo(lambda: self.removals.since(time_ms), plans=plans)
+    async def undo_since(self, time_ms: int, *, plans: bool = False, require: Require = all_may) -> Undone:
+        return await self.undo(lambda: self.removals.since(time_ms), plans=plans, require=require)
 
-    async def undo(self, choose: Callable[[], Sequence[Removal]], *, plans: bool = False) -> Undone:
+    async def undo(
+        self,
+        choose: Callable[[], Sequence[Removal]],
+        *,
+        plans: bool = False,
+        require: Require = all_may,
+    ) -> Undone:
         """Bring back what is left of removals, to the queues that it came from. Raises what publishing
         raises, and then nothing came back.
         """
@@ -243,6 +249,7 @@ class Keeping:
             removals = list(choose())
             if not removals:
                 return Undone({})
+            require({removal.path for removal in removals})
             left = sum(removal.left for removal in removals)
             store = await self._derived(removals, by_id=True)
             try:
