@@ -6,6 +6,7 @@ directory leads nothing that is written elsewhere: what is made is made anew.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -35,14 +36,34 @@ def replacing(path: Path, unfinished: str) -> Iterator[BinaryIO]:
         try:
             with open(made, "wb") as file:
                 yield file
+                file.flush()
+                _sync(made)  # else a power cut leaves an empty file of that name
             with as_started():
                 os.rename(unfinished, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+                _sync_folder(path.parent)
         except BaseException:
             with as_started(), suppress(OSError):
                 os.unlink(unfinished, dir_fd=folder)
             raise
     finally:
         os.close(folder)
+
+
+def _sync(descriptor: int) -> None:
+    """Make a file durable; what is no file, as a terminal or a pipe, needs no sync."""
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EROFS):
+            raise
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _sync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def opened(path: Path) -> BinaryIO:

@@ -663,21 +663,64 @@ def write_all(descriptor: int, content: bytes | memoryview) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: AnyPath) -> Iterator[int]:
+def replacing(
+    path: AnyPath, *, mode: int | None = None, synced: bool = True, named: bool = True
+) -> Iterator[int]:
     """A descriptor of a new file, which takes the place of whatever has this name at the end, and goes if
     that fails; `NAME.PROCESS-CHANCE.tmp` until then. Raises OSError.
+
+    A kill or a power cut at any moment leaves the old file or the new one, whole: the content is durable
+    before it gets the name (`synced`), and the name before this ends (`named`). All files of ours are
+    replaced by this function; a file that is removed first and then written is missing in between.
     """
     made = os.fsencode(path) + b".%d-%s.tmp" % (os.getpid(), secrets.token_hex(8).encode())
-    descriptor = create(made)
+    descriptor = create(made, mode=mode)
     try:
         yield descriptor
+        if synced:
+            os.fsync(descriptor)
         rename(made, path)
+        if synced and named:
+            sync(_above(path))
     except BaseException:
         with contextlib.suppress(OSError):
             remove(made)
         raise
     finally:
         os.close(descriptor)
+
+
+def replace(path: AnyPath, content: bytes, *, mode: int | None = None, named: bool = True) -> None:
+    """Put a file with this content in the place of whatever has this name, durably: see `replacing`. Raises
+    OSError.
+    """
+    with replacing(path, mode=mode, named=named) as made:
+        write_all(made, content)
+
+
+def sweep_replacements(path: AnyPath) -> None:
+    """Remove what processes left that were killed while they replaced a file. Raises OSError."""
+    folder_of, name = _above(path), os.path.basename(os.fsencode(path))
+    for one in map(os.fsencode, names(folder_of)):
+        if one.startswith(name + b".") and one.endswith(b".tmp"):
+            process = one[len(name) + 1 : -4].partition(b"-")[0]
+            if process.isdigit() and not is_running(int(process)):
+                remove_if_there(os.path.join(folder_of, one))
+
+
+def is_running(process: int) -> bool:
+    """Return whether there is a process of that number."""
+    try:
+        os.kill(process, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
+
+
+def _above(path: AnyPath) -> bytes:
+    return os.path.dirname(os.fsencode(path)) or b"."
 
 
 def make_folder(path: AnyPath, *, mode: int | None = None) -> None:

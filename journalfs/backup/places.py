@@ -6,7 +6,6 @@ import errno
 import fcntl
 import os
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -75,19 +74,10 @@ class _Folder:
 
     def write(self, name: str, content: bytes) -> None:
         path = self._root / name
-        made = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
         try:
             self._make(path.parent)
-            descriptor = door.create(made, os.O_WRONLY, mode=0o600)
-            try:
-                door.write_all(descriptor, content)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            door.rename(made, path)
+            door.replace(path, content, mode=0o600, named=False)  # folders are synced together, once each
         except OSError as error:
-            with suppress(OSError):
-                door.remove(made)
             raise SystemFailure.from_os(error, path, doing="write a backup") from error
         self._changed.add(path.parent)
 

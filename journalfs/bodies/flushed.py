@@ -10,7 +10,6 @@ nobody was told that it is kept.
 from __future__ import annotations
 
 import json
-import os
 import stat
 import struct
 import zlib
@@ -109,11 +108,8 @@ class FlushedFolder:
         `content` is empty where a body holds it, which is durable already.
         """
         door.make_folders(self.path)
-        with door.replacing(self._note_path(note.note_id)) as made:
+        with door.replacing(self._note_path(note.note_id), synced=self._sync) as made:
             write_all(made, encode_note(note, content))
-            if self._sync:
-                os.fsync(made)
-        self._sync_folder()
 
     def read(self, note: FlushNote) -> bytes | Path:
         """What was flushed: the bytes, or a body that holds them and nothing else. Raises `Damaged`."""

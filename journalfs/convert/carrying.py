@@ -6,7 +6,6 @@ the end; so nothing of it is ever there twice. A step that was done is noted in 
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import uuid
@@ -39,6 +38,7 @@ from journalfs.convert.report import Report
 from journalfs.convert.setting_aside import SettingAside
 from journalfs.damage import Damage, name_of
 from journalfs.engine.buffers import MappedFile
+from journalfs.engine.links import move
 from journalfs.engine.older import RECOVER, RENAME
 from journalfs.engine.state_types import AnomalyKind, TransactionInfo
 from journalfs.errors import DecodeError, OlderStore, StoreBusy, WrongCall, failing
@@ -206,7 +206,7 @@ class Carrying:
                 replace(self, destination=made, packs=True).run()
             report = msgspec.json.decode(door.read(made / MADE_FROM), type=Report)
             if not door.exists(node):
-                door.write(node, str(uuid.uuid4()).encode())
+                door.replace(node, str(uuid.uuid4()).encode())
             # By this a filling is known that was committed before a kill.
             fill_tables(database, made, door.read(node).decode())
             door.remove_tree(made)
@@ -633,11 +633,7 @@ def _state_of(staging: Path) -> _State | None:
 def _done(staging: Path, state: _State, step: _Step) -> None:
     """Note that a step was taken: afterwards it is not taken again."""
     state.step = step
-    with door.replacing(staging / PROGRESS) as made, open(made, "wb", closefd=False) as file:
-        file.write(as_json(state))
-        file.flush()
-        os.fsync(made)
-    door.sync(staging)
+    door.replace(staging / PROGRESS, as_json(state))
 
 
 def _empty(staging: Path) -> None:
@@ -696,25 +692,12 @@ def _move(staging: Path, destination: Path, places: Mapping[str, Path]) -> None:
         for path in _files_of(staging / name):
             to = place / path.relative_to(staging / name)
             door.make_folders(to.parent)
-            _move_file(path, to)
+            move(path, to)
             door.sync(to.parent)
         if door.is_folder(staging / name):
             door.make_folders(place)
     door.remove_tree(staging)
     door.sync(destination)
-
-
-def _move_file(path: Path, to: Path) -> None:
-    try:
-        door.rename(path, to)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        door.remove_if_there(to)
-        door.copy(path, to)
-        with door.opened(to) as made:
-            os.fsync(made)
-        door.remove(path)
 
 
 def _layout_at(destination: Path) -> StoreLayout:

@@ -77,35 +77,11 @@ def write_index(path: Path, description: object, sections: list[bytes]) -> None:
     for piece in pieces:
         checksum = crc32c(piece, checksum)
     door.make_folders(path.parent)
-    _sweep(path)
-    with door.replacing(path) as made:
-        with open(made, "wb", closefd=False) as file:
-            for piece in pieces:
-                file.write(piece)
-            file.write(_CHECKSUM.pack(checksum))
-        os.fsync(made)
-    door.sync(path.parent)
-
-
-def _sweep(path: Path) -> None:
-    """Remove what processes left that were killed while they wrote the index."""
-    for name in door.names(path.parent):
-        process = name.removeprefix(f"{path.name}.").removesuffix(".tmp").partition("-")[0]
-        if not name.startswith(f"{path.name}.{process}") or not name.endswith(".tmp"):
-            continue
-        if process.isdecimal() and not is_running(int(process)):
-            door.remove_if_there(path.with_name(name))
-
-
-def is_running(process: int) -> bool:
-    """Whether there is a process of that number."""
-    try:
-        os.kill(process, 0)
-    except PermissionError:
-        return True
-    except (ProcessLookupError, OverflowError):
-        return False
-    return True
+    door.sweep_replacements(path)
+    with door.replacing(path) as made, open(made, "wb", closefd=False) as file:
+        for piece in pieces:
+            file.write(piece)
+        file.write(_CHECKSUM.pack(checksum))
 
 
 def read_index(path: Path, kind: type[T]) -> tuple[T, list[memoryview]] | None:

@@ -35,7 +35,7 @@ from journalfs.format.large_file import format_large_name
 from journalfs.ids import MessageId
 from journalfs.limits import LOST_QUEUES_SHOWN_MAX
 from journalfs.live.core import Core
-from journalfs.live.index_file import index_path, index_place, is_running, read_index, write_index
+from journalfs.live.index_file import index_path, index_place, read_index, write_index
 from journalfs.live.lost_bindings import LostBindings
 from journalfs.live.runs import Run
 from journalfs.records.files.history import (
@@ -454,7 +454,7 @@ class History:
         base = index_path(self.layout.root).parent / VIEWS
         for name in door.names_if_there(base):
             process = name.partition("-")[0]
-            over = process.isdecimal() and not is_running(int(process))
+            over = process.isdecimal() and not door.is_running(int(process))
             until = name.removeprefix(LASTING).partition("-")[0] if name.startswith(LASTING) else ""
             if over or (until.isdecimal() and int(until) < self.clock.now_ms()):
                 door.remove_tree(base / name)

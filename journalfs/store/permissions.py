@@ -140,6 +140,6 @@ class KeptPermissions:
         return len(line)
 
     def _written_anew(self, content: bytes) -> int:
-        with door.replacing(self._path) as made, open(made, "wb", closefd=False) as file:
-            file.write(content)
+        door.sweep_replacements(self._path)
+        door.replace(self._path, content)
         return len(content)

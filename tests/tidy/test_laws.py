@@ -11,6 +11,8 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
+import pytest
+
 from tests.tidy.sources import Source, python_sources
 
 FOREIGN: Final = {
@@ -181,3 +183,92 @@ ASSIGNED: Final = [
 
 USING_PRIVATES: Final = {"native/build_backend.py": 1}
 """setuptools takes `cffi_modules` by no public way."""
+
+
+# ---- files of ours are replaced in one way ----------------------------------------------------------------
+
+REPLACES: Final = {"journalfs/door.py", "journalfs/caller_files.py"}
+"""Where the two functions are: of a store's files, and of files of whoever called a command."""
+
+_MAKES: Final = {"create": 0, "write": 0, "write_durably": 0, "copy": 1, "copy_beginning": 1}
+"""Functions that make a new file, and which argument is its name."""
+
+IN_PLACE: Final = {
+    "journalfs/cli/put.py": "files of the mount",
+    "journalfs/exchange/targets.py": "files of the mount",
+    "journalfs/pipeline/folders.py": "staged names, which a rename publishes",
+    "journalfs/records/tables/owning.py": "copies of rows, made anew at each start",
+    "journalfs/records/tables/following.py": "copies of rows, made anew at each start",
+    "journalfs/engine/logged.py": "journal files, which hold nothing yet",
+    "journalfs/engine/disk.py": "journal files, which hold nothing yet",
+    "mount/start/lifecycle.py": "a setting of the kernel",
+}
+"""Who writes over a file by its name, which a kill may leave half written, and why that loses nothing."""
+
+MADE_BESIDE: Final = {
+    "journalfs/convert/carrying.py _copy": "a new store's bodies, under a name that a second try takes again",
+    "journalfs/engine/links.py move": "the same, between file systems",
+}
+"""Who makes a file beside its place and renames it there by itself, and why."""
+
+
+def called(node: ast.AST) -> tuple[str, list[str]]:
+    """The last name of what a call calls, and the text of its arguments."""
+    if not isinstance(node, ast.Call):
+        return "", []
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return name, [ast.unparse(one) for one in node.args]
+
+
+def replaces_by_hand(function: ast.AST) -> bool:
+    """Whether a function makes a file under a name that it removed, or renames what it made."""
+    calls = [(*called(node), getattr(node, "lineno", 0)) for node in ast.walk(function)]
+    made = {
+        given[_MAKES[name]]: at for name, given, at in calls if name in _MAKES and len(given) > _MAKES[name]
+    }
+    gone = {given[0]: at for name, given, at in calls if name.startswith("remove") and given}
+    named = {given[0] for name, given, _ in calls if name in {"rename", "replace"} and len(given) > 1}
+    return any(name in named or gone.get(name, at) < at for name, at in made.items())
+
+
+def writes_in_place(tree: ast.AST) -> bool:
+    for node in ast.walk(tree):
+        name, given = called(node)
+        if name in {"write_bytes", "write_text", "create_instead"}:
+            return True
+        modes = given[:1] if isinstance(getattr(node, "func", None), ast.Attribute) else given[1:2]
+        if name == "open" and modes and modes[0].strip("'") in {"w", "wb", "w+b", "wt"}:
+            of = given[0] if modes[0] != given[0] else ""
+            if not of.startswith(("door.create", "made", "child")) and of not in {"made", "reader"}:
+                return True
+    return False
+
+
+@pytest.mark.rule("S-353")
+def test_files_of_ours_are_replaced_by_one_function() -> None:
+    found, in_place = set(), set()
+    for source in python_sources():
+        if not source.is_product or source.name in REPLACES:
+            continue
+        if writes_in_place(source.tree):
+            in_place.add(source.name)
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and replaces_by_hand(node):
+                found.add(f"{source.name} {node.name}")
+    assert found == set(MADE_BESIDE)
+    assert in_place == set(IN_PLACE)
+
+
+@pytest.mark.parametrize(
+    ("code", "by_hand"),
+    [
+        ("door.remove_if_there(path)\nwrite_durably(path, content)", True),
+        ("made = door.create(new)\ndoor.rename(new, path)", True),
+        ("door.write(self.new, content)\nos.rename(self.new, path)", True),
+        ("door.copy(a, b)\ndoor.rename(b, c)", True),
+        ("door.replace(path, content)", False),
+        ("door.remove(old)\ndoor.write(new, content)", False),
+    ],
+)
+def test_the_measure_of_replacing_by_hand(code: str, *, by_hand: bool) -> None:
+    assert replaces_by_hand(ast.parse(code)) is by_hand

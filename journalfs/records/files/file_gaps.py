@@ -15,7 +15,6 @@ from typing import Annotated, Final, Protocol
 import msgspec
 
 from journalfs import door
-from journalfs.engine.links import write_durably
 
 NOTED: Final = Path("journalfs/deleted-journal-files.json")
 RANGES_MAX: Final = 256
@@ -99,8 +98,9 @@ class DeletedFiles:
         if found == before:
             return
         door.make_folders(self._path.parent)
-        door.remove_if_there(self._path)
-        write_durably(self._path, msgspec.json.encode({**noted, self._journal: found}))
+        door.sweep_replacements(self._path)
+        # Without the file, a healthy store has files missing that nothing explains: damage, for ever.
+        door.replace(self._path, msgspec.json.encode({**noted, self._journal: found}))
 
     def _noted(self) -> dict[str, list[Range]]:
         try:

@@ -16,7 +16,6 @@ import msgspec
 from journalfs import door
 from journalfs.damage import Damage, name_of
 from journalfs.engine.backend import Backend
-from journalfs.engine.links import write_durably
 from journalfs.records.files.file_gaps import DeletedFiles, Range
 from journalfs.records.files.pool import WriteFile
 
@@ -55,8 +54,8 @@ class KeptDamage:
                 f"{where}: could not be read, and was kept when that file went (compact --discard-damage)"
             )
             damage = Damage(name_of(kept, self.root), 0, gap.length, gap.kind.name.lower(), reason)
-            _write(kept, backend.read(file.name, gap.offset, gap.length))
-            _write(kept.with_suffix(".json"), msgspec.json.encode(damage))
+            door.replace(kept, backend.read(file.name, gap.offset, gap.length))
+            door.replace(kept.with_suffix(".json"), msgspec.json.encode(damage))
         door.sync(folder)
 
 
@@ -68,13 +67,8 @@ def note_hole(root: Path, damage: Damage) -> None:
     folder = root / FOLDER
     door.make_folders(folder)
     name = f"{'-'.join(damage.file.split('/'))}@{damage.offset}.json"
-    _write(folder / name, msgspec.json.encode(damage))
+    door.replace(folder / name, msgspec.json.encode(damage))
     door.sync(folder)
-
-
-def _write(path: Path, content: bytes) -> None:
-    door.remove_if_there(path)
-    write_durably(path, content)
 
 
 def kept_damage(root: Path) -> Iterator[Damage]:

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from journalfs import door
 from journalfs.config.activemq_xml import AmqSettings
-from journalfs.engine.links import write_durably
 from journalfs.engine.stage import StagedRecord
 from journalfs.errors import DecodeError, RecordRefused
 from journalfs.format.core_message import CoreParts, split_header, split_message
@@ -324,10 +323,8 @@ class AmqLog:
             door.sync(to)
             door.sync(archive)
         if kept:
-            new = path.with_name(f".{path.name}")
-            door.remove_if_there(new)
-            write_durably(new, kept)
-            door.rename(new, path)
+            door.sweep_replacements(path)
+            door.replace(path, kept)
         else:
             door.remove(path)
         door.sync(path.parent)

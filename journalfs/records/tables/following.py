@@ -573,8 +573,7 @@ class FollowedFiles:
         text = "".join(texts_in(content)).encode("utf-8", "replace")
         if text == door.read(path):
             return False
-        door.remove(path)
-        door.write(path, text)
+        door.replace(path, text)
         return True
 
 
