@@ -280,6 +280,26 @@ class Redriven:
     """Those that stay where they are, by why."""
 
 
+class Memory(NamedTuple):
+    """What an open file or directory holds in memory, roughly."""
+
+    shared: object
+    """A list of messages that other openings may hold as well; None: there is none."""
+    shared_bytes: int
+    own_bytes: int
+    """What this opening alone holds."""
+
+
+NO_MEMORY: Final = Memory(None, 0, 0)
+
+
+def memory_of(opened: object) -> Memory:
+    """Return what a source or a listing holds; of others it is little."""
+    held = getattr(opened, "memory", NO_MEMORY)
+    assert isinstance(held, Memory)
+    return held
+
+
 class View(Protocol):
     """An ordered set of live messages: a queue, or what a selector or a state leaves of one."""
 

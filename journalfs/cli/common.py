@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache, wraps
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
 import click
 from click.shell_completion import CompletionItem
@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 from journalfs.config.database import kept_text
 from journalfs.config.files import CONFIG_VARIABLE, FORCE_VARIABLE
 from journalfs.config.older import KINDS
-from journalfs.errors import WrongCall
+from journalfs.errors import EXIT_OK, WrongCall
 from journalfs.process_start import refuse_relative
 from journalfs.windows import windows
 
@@ -352,6 +352,16 @@ def say(text: str, *, to_people: bool = False) -> None:
     from journalfs.showing import printable  # noqa: PLC0415 - takes longer than the help text
 
     click.echo("\t".join(map(printable, text.split("\t"))), err=to_people)
+
+
+def end_with(act: Callable[[], None]) -> NoReturn:
+    """End the command well, with what must be its last act: a kill while the interpreter ends, which takes
+    tens of milliseconds, would come after it.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    act()
+    os._exit(EXIT_OK)
 
 
 def write_json(values: Iterable[object]) -> None:

@@ -8,7 +8,14 @@ from pathlib import Path
 import click
 import trio
 
-from journalfs.cli.common import GivenPath, force_option, name_in_warnings, say, store_argument
+from journalfs.cli.common import (
+    GivenPath,
+    end_with,
+    force_option,
+    name_in_warnings,
+    say,
+    store_argument,
+)
 from journalfs.cli.export import FORMATS
 from journalfs.config.database import without_passwords
 from journalfs.config.sizes import parse_size_bytes
@@ -66,3 +73,4 @@ def _import_messages(file: Path, store: Path, chosen: str) -> None:
     with advancing("importing", file.stat().st_size) as advance:
         done = trio.run(partial(importing.import_file, file, store, chosen, advance))
     say(f"{without_passwords(str(store))}: {done.messages} messages in {done.queues} queues")
+    end_with(done.forget)

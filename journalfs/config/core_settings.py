@@ -98,8 +98,10 @@ CORE_SETTINGS: Final = (
     _own("user-waiting-max", Kind.INTEGER, 32, "requests", 1),
     _own("user-streams-max", Kind.INTEGER, 128, "streams", 1),
     _own("user-open-max", Kind.INTEGER, 8192, "files", 1),
+    _own("user-open-bytes-max", Kind.BYTES, 512 * 1024 * 1024, "bytes", 1),
     _own("user-selections-max", Kind.INTEGER, 64, "requests", 1),
     _own("user-staged-bytes-max", Kind.BYTES, -1, "bytes", -1),
+    _own("user-staged-files-max", Kind.INTEGER, -1, "files", -1),
     _setting("page-sync-timeout", Kind.INTEGER, None, "ns", 0),
     _setting("purge-page-folders", Kind.BOOLEAN, False),
     _setting("global-max-size", Kind.BYTES, None, "bytes", -1),
@@ -120,6 +122,7 @@ CORE_SETTINGS: Final = (
 
 USER_LIMITS: Final = (
     "user-waiting-max", "user-streams-max", "user-open-max", "user-selections-max", "user-staged-bytes-max",
+    "user-open-bytes-max", "user-staged-files-max",
 )  # fmt: skip
 """How much one user may hold of what a mount has only so much of."""
 

@@ -147,6 +147,10 @@ class Line(NamedTuple):
 class Imported(NamedTuple):
     messages: int
     queues: int
+    forget: Callable[[], None]
+    """Removes the note. It goes last, after the store is closed: whoever repeats an import that was killed
+    without its note publishes all again.
+    """
 
 
 async def import_file(path: Path, target: Path, file_format: str, advance: Advance) -> Imported:
@@ -166,8 +170,7 @@ async def import_file(path: Path, target: Path, file_format: str, advance: Advan
                 for one in read(file, advance):
                     await filling.add(one)
         await filling.flush()
-        progress.remove()
-        return Imported(filling.messages, len(filling.known))
+    return Imported(filling.messages, len(filling.known), progress.remove)
 
 
 class _Filling:

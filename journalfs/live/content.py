@@ -188,6 +188,11 @@ class QueueContent:
     def count(self) -> int:
         return self.state.queue(self.slot).live_count + sum(len(run) for run in self.page_runs())
 
+    def next_due_ms(self) -> int:
+        """When the next message becomes due, in milliseconds since 1970; 0: all are."""
+        later = self._scheduled()
+        return later[0][0] if later else 0
+
     def scheduled(self) -> list[Run]:
         """What is not due yet, by time: journal references and records of pages."""
         return [run for _, run in self._scheduled()]

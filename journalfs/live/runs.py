@@ -406,6 +406,13 @@ def page_batch(
 
 def open_runs(runs: Sequence[tuple[Run, int]], content: Content) -> ByteSource:
     """Open the lines of several runs, each with their length, as one file."""
+    segments = segments_of(runs, content)
+    source = segments[0].open() if len(segments) == 1 else SegmentedSource(segments)
+    return at_once(source, content)
+
+
+def segments_of(runs: Sequence[tuple[Run, int]], content: Content) -> list[Segment]:
+    """Return stretches of the lines of several runs, each given with its length."""
     segments: list[Segment] = []
     for run, size_bytes in runs:
         try:
@@ -414,8 +421,7 @@ def open_runs(runs: Sequence[tuple[Run, int]], content: Content) -> ByteSource:
             if len(runs) == 1:
                 raise
             # All of it was consumed after it was listed, so the rest is what is live now.
-    source = segments[0].open() if len(segments) == 1 else SegmentedSource(segments)
-    return at_once(source, content)
+    return segments
 
 
 def at_once(source: ByteSource, content: Content) -> ByteSource:

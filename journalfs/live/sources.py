@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Protocol
 
-from journalfs.api import Bytes, ByteSource
+from journalfs.api import NO_MEMORY, Bytes, ByteSource, Memory
 from journalfs.engine.status import CoreRefused, FileTorn
 
 
@@ -18,6 +18,10 @@ class BytesSource:
 
     def __init__(self, content: Bytes) -> None:
         self._content = memoryview(content)
+
+    @property
+    def memory(self) -> Memory:
+        return Memory(None, 0, len(self._content))
 
     @property
     def size_bytes(self) -> int:
@@ -75,11 +79,18 @@ class WatchedSource:
     same: what was opened had another length than what there is now.
     """
 
-    __slots__ = ("_failed", "below")
+    __slots__ = ("_failed", "below", "memory")
 
-    def __init__(self, source: ByteSource, failed: Callable[[FileTorn | CoreRefused], None]) -> None:
+    def __init__(
+        self,
+        source: ByteSource,
+        failed: Callable[[FileTorn | CoreRefused], None],
+        memory: Memory = NO_MEMORY,
+    ) -> None:
+        """`memory`: what the opening holds."""
         self.below = source
         self._failed = failed
+        self.memory = memory
 
     @property
     def size_bytes(self) -> int:
@@ -97,6 +108,7 @@ class WatchedSource:
 
     def close(self) -> None:
         self.below.close()
+        self.memory = NO_MEMORY
 
 
 class Segment(Protocol):

@@ -11,14 +11,16 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 from weakref import ref
 
-from journalfs.api import ByteSource, Part
+from journalfs.api import ByteSource, Memory, Part
 from journalfs.clock import NS_PER_MS
+from journalfs.engine.status import CoreRefused, FileTorn
 from journalfs.engine.waiting import checkpoint, offload
 from journalfs.errors import Gone
 from journalfs.ids import MessageId, QueueId
 from journalfs.live.content import NOT_AS_MEASURED, OVERTAKEN, CloserLook, QueueContent, looking_again
+from journalfs.live.open_lists import OpenList, Shared, segment_memory
 from journalfs.live.page_parts import PAGE_PART_BASE, PageParts
-from journalfs.live.runs import JournalRun, PageRun, Run, open_runs
+from journalfs.live.runs import JournalRun, PageRun, Run
 from journalfs.live.sources import WatchedSource
 from journalfs.views.filters import Filter, SelectorFilter
 from journalfs.views.following import Follower
@@ -107,6 +109,10 @@ class _Sealed(NamedTuple):
     """Bytes of all its lines, and how many messages; None: one has to look."""
 
 
+LISTED_BYTES = 25
+"""What a listing holds of a message."""
+
+
 class MessageListing:
     """Columns of a view's messages in delivery order, taken at one moment: 25 bytes a message."""
 
@@ -124,6 +130,10 @@ class MessageListing:
 
     def __len__(self) -> int:
         return len(self._ids)
+
+    @property
+    def memory(self) -> Memory:
+        return Memory(self, LISTED_BYTES * len(self._ids), 0)
 
     def name(self, index: int) -> bytes:
         return b"%d%s" % (self._ids[index], SUFFIXES[self._suffixes[index]])
@@ -165,6 +175,9 @@ class QueueView:
         """Parts by number, and as of when: empty where nothing is left."""
         self._tail: tuple[Run, ...] = ()
         self._wheres: dict[str, QueueView] = {}
+        self._lists: Shared[OpenList] | None = None
+        self._listings: Shared[MessageListing] | None = None
+        """None until somebody opens one: there may be 100,000 queues."""
         self._origins: Origins | None = None
 
     # -- what changed ----------------------------------------------------------------------------------------
@@ -307,7 +320,7 @@ class QueueView:
         return entry.part if entry is not None else None
 
     def open_part(self, part: Part) -> ByteSource:
-        return self._laid_out(part) or self._opened(lambda: self._sized(part), part)
+        return self._laid_out(part) or self._opened(lambda: self._sized(part), part.name, part)
 
     def is_laid_out(self, part: Part) -> bool:
         return self._content_of(part.name) in self.content.core.laid_out
@@ -321,7 +334,7 @@ class QueueView:
         run, segment = found
         look = CloserLook(self.content)
         look.at([run])
-        return WatchedSource(segment.open(), look)
+        return WatchedSource(segment.open(), look, segment_memory(segment))
 
     def _content_of(self, name: str) -> Hashable:
         """What tells what a part of the whole queue holds now from all else. None: it is not to be kept."""
@@ -331,9 +344,9 @@ class QueueView:
         return self.content.queue_id, core.epoch, core.bodies.version, entry.part
 
     def _opened(
-        self, choose: Callable[[], Sequence[tuple[Run, int]]], part: Part | None = None
+        self, choose: Callable[[], Sequence[tuple[Run, int]]], name: str, part: Part | None = None
     ) -> ByteSource:
-        """Open what `choose` gives."""
+        """Open what `choose` gives of the file of a name."""
 
         def opened(look: CloserLook) -> ByteSource:
             self._refresh()
@@ -344,10 +357,28 @@ class QueueView:
             if isinstance(run, JournalRun):
                 segment = run.segment(self.content, size_bytes)
                 self.content.core.laid_out.keep(key, run, segment)
-                return WatchedSource(segment.open(), look)
-            return WatchedSource(open_runs(runs, self.content), look)
+                return WatchedSource(segment.open(), look, segment_memory(segment))
+            return self._open_list(runs, look, name)
 
         return looking_again(self.content, opened)
+
+    def _open_list(self, runs: Sequence[tuple[Run, int]], look: CloserLook, name: str) -> ByteSource:
+        """Open what others have open of this moment: a message that becomes due meanwhile changes lengths."""
+        key = name, self._seen, tuple(size_bytes for _, size_bytes in runs)
+        lists = self._lists = self._lists or Shared()
+        try:
+            found = lists.get(key, lambda: OpenList(runs, self.content))
+            look.at(found.runs)
+            source = found.open()
+        except BaseException:
+            lists.forget(key)
+            raise
+
+        def failed(error: FileTorn | CoreRefused) -> None:
+            lists.forget(key)
+            look(error)
+
+        return WatchedSource(source, failed, found.memory)
 
     def _sized(self, part: Part) -> list[tuple[Run, int]]:
         """The runs of a part with the lengths of their lines. Raises `Gone` when nothing is left of it."""
@@ -398,7 +429,7 @@ class QueueView:
         return Part(name, 0, sum(size_bytes for _, size_bytes in sized), self.mtime_ns, messages)
 
     def open_tail(self, name: str = TAIL_NAME) -> ByteSource:
-        return self._opened(partial(self._sized_tail, name))
+        return self._opened(partial(self._sized_tail, name), name)
 
     def all(self) -> Part:
         tail = self.tail()
@@ -412,7 +443,7 @@ class QueueView:
         )
 
     def open_all(self) -> ByteSource:
-        return self._opened(self._sized_all)
+        return self._opened(self._sized_all, ALL_NAME)
 
     def _sized_all(self) -> list[tuple[Run, int]]:
         parts = [sized for entry in self._parts.values() for sized in self._sized(entry.part)]
@@ -428,7 +459,11 @@ class QueueView:
         return sum(entry.part.messages for entry in self._parts.values()) + sum(map(len, self._tail))
 
     def listing(self) -> MessageListing:
-        return MessageListing(self.content, self._delivery())
+        """The same one for all who list at one moment: until something changes, or a message becomes due."""
+        self._refresh()
+        due_ms = self.content.next_due_ms()
+        listings = self._listings = self._listings or Shared()
+        return listings.get((self._now(), due_ms), lambda: MessageListing(self.content, self._delivery()))
 
     def message_ids(self, name: str) -> Sequence[MessageId]:
         ids = array("q")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
+from journalfs.api import NO_MEMORY, Memory
 from journalfs_mount.errnos import refuse
 from journalfs_mount.limits import HANDLES_MAX
 from journalfs_mount.process.shares import Share, Shares
@@ -25,9 +26,18 @@ def files_max() -> int:
 class HandleTable(Generic[Opened]):
     """Numbers are never used twice, so a late request cannot reach another file's content."""
 
-    def __init__(self, handles_max: int, shares: Shares | None = None) -> None:
+    def __init__(
+        self,
+        handles_max: int,
+        shares: Shares | None = None,
+        memory: Callable[[Opened], Memory] = lambda opened: NO_MEMORY,
+    ) -> None:
+        """`memory`: what something that is open holds."""
         self._opened: dict[int, Opened] = {}
         self._owners: dict[int, int] = {}
+        self._memory = memory
+        self._memories: dict[int, Memory] = {}
+        """What each holds, where that is anything."""
         self._shares = shares if shares is not None else Shares({})
         self._max = handles_max
         self._next = 1
@@ -41,12 +51,27 @@ class HandleTable(Generic[Opened]):
         """
         if len(self._opened) >= self._shares.room(self._max, owner):
             raise refuse(errno.ENFILE)
+        memory = self._memory(opened)
         self._shares.take(Share.OPEN, owner)
+        try:
+            self._shares.take_memory(owner, memory)
+        except BaseException:
+            self._shares.give_back(Share.OPEN, owner)
+            raise
         number = self._next
         self._next += 1
         self._opened[number] = opened
         self._owners[number] = owner
+        if memory is not NO_MEMORY:
+            self._memories[number] = memory
         return number
+
+    def recount(self, number: int) -> None:
+        """What is open holds something else now. Raises EDQUOT, and then it counts as holding nothing."""
+        owner, memory = self.owner(number), self._memory(self.get(number))
+        self._shares.give_back_memory(owner, self._memories.pop(number, NO_MEMORY))
+        self._shares.take_memory(owner, memory)
+        self._memories[number] = memory
 
     def adopt(self, number: int, opened: Opened, owner: int) -> None:
         """Keep what was opened with a number that this table gives to none. That there was room for it was
@@ -55,10 +80,13 @@ class HandleTable(Generic[Opened]):
         self._opened[number] = opened
         self._owners[number] = owner
 
-    def has_room(self, owner: int) -> bool:
+    def has_room(self, owner: int, opened: Opened | None = None) -> bool:
         """Whether one more of a user's is taken."""
-        is_left = len(self._opened) < self._shares.room(self._max, owner)
-        return is_left and self._shares.allows(Share.OPEN, owner)
+        if len(self._opened) >= self._shares.room(self._max, owner):
+            return False
+        if opened is not None and not self._shares.allows_memory(owner, self._memory(opened)):
+            return False
+        return self._shares.allows(Share.OPEN, owner)
 
     def owner(self, number: int) -> int:
         """The user who opened it."""
@@ -73,7 +101,9 @@ class HandleTable(Generic[Opened]):
     def remove(self, number: int) -> Opened | None:
         opened = self._opened.pop(number, None)
         if opened is not None:
-            self._shares.give_back(Share.OPEN, self._owners.pop(number))
+            owner = self._owners.pop(number)
+            self._shares.give_back(Share.OPEN, owner)
+            self._shares.give_back_memory(owner, self._memories.pop(number, NO_MEMORY))
         return opened
 
     def __iter__(self) -> Iterator[Opened]:

@@ -37,7 +37,7 @@ from pyfuse3 import (
     XAttrNameT,
 )
 
-from journalfs.api import REMOVER, Bytes
+from journalfs.api import REMOVER, Bytes, memory_of
 from journalfs.errors import BadEnvelope
 from journalfs_mount.errnos import Refused, fault, gone, guarded, refuse
 from journalfs_mount.front.front import WINDOW_BYTES, Front
@@ -105,8 +105,12 @@ class Operations(pyfuse3.Operations):
         self.begun = 0
         """Requests for which a handler was called."""
         self._latest: tuple[str, tuple[object, ...]] = ("init", (None,))
-        self._files: HandleTable[base.OpenedFile] = HandleTable(files_max(), context.shares)
-        self._directories: HandleTable[base.OpenedDirectory] = HandleTable(HANDLES_MAX, context.shares)
+        self._files: HandleTable[base.OpenedFile] = HandleTable(
+            files_max(), context.shares, lambda opened: memory_of(opened.source)
+        )
+        self._directories: HandleTable[base.OpenedDirectory] = HandleTable(
+            HANDLES_MAX, context.shares, lambda opened: opened.memory
+        )
         self._polled: set[Stream] = set()
         self._polling = trio.Event()
         """Somebody polls."""
@@ -322,7 +326,14 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def readdir(self, fh: FileHandleT, start_id: int, token: ReaddirToken) -> None:
-        self._directories.get(fh).reply(token, start_id)
+        opened = self._directories.get(fh)
+        if opened.begins_anew(start_id):
+            try:
+                self._directories.recount(fh)
+            except FUSEError:
+                opened.forget()
+                raise
+        opened.reply(token, start_id)
 
     @guarded
     async def releasedir(self, fh: FileHandleT) -> None:
@@ -716,7 +727,7 @@ class Operations(pyfuse3.Operations):
 
     async def _handle(self, opened: base.OpenedFile, ctx: RequestContext) -> FileInfo:
         opened.opened_by(ctx.pid)
-        if not self._files.has_room(ctx.uid):
+        if not self._files.has_room(ctx.uid, opened):
             self._changes()  # what the front keeps open for others counts as well
         try:
             handle = self._files.add(opened, ctx.uid)

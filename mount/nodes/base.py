@@ -31,7 +31,7 @@ from journalfs_mount.options import MountOptions
 from journalfs_mount.process.endings import Endings
 from journalfs_mount.process.interruptions import Interruptions
 from journalfs_mount.process.shares import Shares
-from journalfs_mount.process.staged_room import SETTING, StagedRoom
+from journalfs_mount.process.staged_room import StagedRoom
 
 _ONLY_READS: Final = "mounted to be read only; mount it without --read-only or -o ro to change the store"
 _BROWSES: Final = "mounted with -o browse: nothing is taken away"
@@ -319,10 +319,23 @@ class OpenedDirectory:
         self._snapshot: FrozenEntries = node.snapshot()
         self._begun = False
 
-    def reply(self, token: ReaddirToken, start: int) -> None:
-        if start == 0 and self._begun:
+    @property
+    def memory(self) -> api.Memory:
+        return api.memory_of(self._snapshot)
+
+    def begins_anew(self, start: int) -> bool:
+        """Whether this request, from offset `start` on, is one after rewinding: the listing is taken anew."""
+        anew = start == 0 and self._begun
+        if anew:
             self._snapshot = self._node.snapshot()
         self._begun = True
+        return anew
+
+    def forget(self) -> None:
+        """Let go of the listing: the next request from the beginning takes another."""
+        self._snapshot = EntrySnapshot(cast(Directory, self._node), ())
+
+    def reply(self, token: ReaddirToken, start: int) -> None:
         self._snapshot.reply(token, start)
 
 
@@ -492,6 +505,12 @@ class EmptyDirectory(Directory):
         return 0.0
 
 
+ENTRY_BYTES: Final = 400
+"""What a listing holds of a name, and of what finds its node."""
+
+POINTER_BYTES: Final = 8
+
+
 class EntrySnapshot:
     """A listing in which every entry has a node."""
 
@@ -500,6 +519,12 @@ class EntrySnapshot:
     def __init__(self, directory: Directory, entries: Sequence[Entry]) -> None:
         self._directory = directory
         self._entries = entries
+
+    @property
+    def memory(self) -> api.Memory:
+        """Names that are made when they are listed take little."""
+        each = POINTER_BYTES if isinstance(self._entries, MadeEntries) else ENTRY_BYTES
+        return api.Memory(None, 0, each * len(self._entries))
 
     def reply(self, token: ReaddirToken, start: int) -> None:
         if not reply_dots(self._directory, token, start):
@@ -572,7 +597,7 @@ class MountContext:
         self.believed = Believed()
         self.publications = Publications()
         self.shares: Shares = Shares(store.user_limits(), report.refused) if of is None else of.shares
-        self.staged_room = StagedRoom(store.user_limits().get(SETTING, -1), self.shares, self.staging)
+        self.staged_room = StagedRoom(store.user_limits(), self.shares, self.staging, self._drafts_of)
         self.interruptions = Interruptions(self.shares)
         self.endings = Endings()
         self.written = WrittenNames()
@@ -640,6 +665,10 @@ class MountContext:
         if self._staging is None:
             self._staging = StagingArea(self.changing().staging_directory())
         return self._staging
+
+    def _drafts_of(self, user: int) -> int:
+        """How many transactions a user has begun, whose directories are not among what is staged for it."""
+        return sum(draft.maker[0] == user for draft in self.changing().transactions.drafts())
 
     def sweep_staging(self) -> list[str]:
         """Remove what is staged for nobody any more; the paths of it."""

@@ -23,7 +23,6 @@ from journalfs_mount.nodes.staging import JOB_DIRECTORY, PlaceName, is_left, not
 from journalfs_mount.nodes.written import Destination, WritingFile, WrittenFile, made_file, written_file
 from journalfs_mount.process.interruptions import RenamersPatience
 from journalfs_mount.process.shares import ASKER
-from journalfs_mount.process.staged_room import ENTRY_BYTES
 
 KEPT_BITS: Final = 0o1777
 """What of a mode means something."""
@@ -116,7 +115,7 @@ class DestinationDirectory(ReceivingDirectory):
         self._refuse_reserved(name, fate)
         self._refuse_packed(name)
         if fate is Fate.STAGED or (fate is Fate.PUBLISHED and is_temporary(flags, mode)):
-            await self.context.staged_room.take(ENTRY_BYTES)
+            await self.context.staged_room.take_entries()
             return self._staged().create(name, flags, mode)
         destination = self._required_destination()
         self.context.refused_names.require_free((destination.address_name, destination.queue_name, name))
@@ -136,7 +135,7 @@ class DestinationDirectory(ReceivingDirectory):
         self._refuse_reserved(name, fate)
         if fate is Fate.PUBLISHED:
             return await self._make_shown(name)
-        await self.context.staged_room.take(ENTRY_BYTES)
+        await self.context.staged_room.take_entries()
         made = self._staged().make_directory(name, mode)
         if name == JOB_DIRECTORY:
             note_maker(made.real_path(), ASKER.get().thread)

@@ -8,7 +8,7 @@ from typing import Final
 
 from pyfuse3 import EntryAttributes, FileNameT, FUSEError, ReaddirToken, readdir_reply
 
-from journalfs.api import Listing, Message, Permissions, QueuePath, View
+from journalfs.api import Listing, Memory, Message, Permissions, QueuePath, View, memory_of
 from journalfs.ids import Inode, MessageId
 from journalfs_mount.errnos import gone, no_such_name
 from journalfs_mount.names.grammar import MESSAGES_DIRECTORY, encode_name, parse_message_name
@@ -194,6 +194,10 @@ class MessageSnapshot:
         self._listing = listing
         self._slot = slot
         self._left_count = directory.left_count()
+
+    @property
+    def memory(self) -> Memory:
+        return memory_of(self._listing)
 
     def reply(self, token: ReaddirToken, start: int) -> None:
         directory, listing = self._directory, self._listing

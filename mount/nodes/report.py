@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from journalfs.api import Bytes, VirtualDirectory, VirtualFile
+from journalfs.api import Bytes, Memory, VirtualDirectory, VirtualFile
 from journalfs.clock import Clock
 from journalfs.showing import shown, shown_in
 from journalfs_mount.front.front import Front
@@ -128,6 +128,10 @@ class TextSource:
 
     def __init__(self, text: bytes) -> None:
         self._text = text
+
+    @property
+    def memory(self) -> Memory:
+        return Memory(None, 0, len(self._text))
 
     @property
     def size_bytes(self) -> int:

@@ -27,7 +27,6 @@ from journalfs_mount.nodes.base import Directory, Entry, MountContext, Node, Ope
 from journalfs_mount.nodes.inodes import node_key
 from journalfs_mount.nodes.staging import BLOCK_BYTES, GIVEN, files_below, write_all
 from journalfs_mount.process.shares import ASKER, OWNER
-from journalfs_mount.process.staged_room import ENTRY_BYTES
 
 _KEPT_FLAGS: Final = os.O_ACCMODE | os.O_APPEND | os.O_TRUNC
 _OWN_FILE: Final = stat.S_IRUSR | stat.S_IWUSR
@@ -420,11 +419,11 @@ class StagedDirectory(ReceivingDirectory, Staged):
         self._change(wanted, fields, _OWN_DIRECTORY)
 
     async def create(self, name: bytes, flags: int, mode: int) -> tuple[Node, OpenedFile]:
-        await self.context.staged_room.take(ENTRY_BYTES)
+        await self.context.staged_room.take_entries()
         return self.inside().create(name, flags, mode)
 
     async def make_directory(self, name: bytes, mode: int) -> Node:
-        await self.context.staged_room.take(ENTRY_BYTES)
+        await self.context.staged_room.take_entries()
         return self.inside().make_directory(name, mode)
 
     async def remove_directory(self) -> None:

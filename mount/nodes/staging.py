@@ -26,7 +26,7 @@ from journalfs.api import in_a_thread
 from journalfs_mount.limits import STAGED_AGE_MAX_S
 from journalfs_mount.names.fates import is_backup
 from journalfs_mount.process.reader import Reader
-from journalfs_mount.process.staged_room import ENTRY_BYTES
+from journalfs_mount.process.staged_room import ENTRY_BYTES, Room
 
 # Which process made a staged directory of a job, so that it goes when that process has ended.
 #
@@ -143,6 +143,9 @@ _DISCARDED: Final = b"discarded"
 BLOCK_BYTES: Final = 512
 """As the system counts what a file takes."""
 
+UNCOUNTED: Final = 1 << 62
+"""Inodes of a file system that has no number of them."""
+
 GIVEN: Final = "user.journalfs.staged"
 """An attribute of the real file: the mode, owner and group that it was given, where its own are others."""
 
@@ -158,20 +161,22 @@ class StagingArea:
         """Where the staged names of a place lie. It need not exist."""
         return os.path.join(self._root, _FOLDERS[len(place)], *place)
 
-    def used_bytes(self, user: int) -> int:
+    def used(self, user: int) -> Room:
         """What the files and directories take that a user, other than who mounted, has in here."""
-        used = 0
+        used_bytes = used_files = 0
         for folder, folders, files in door.below(self._root, lambda error: None):
             with suppress(OSError), door.folder(folder) as held:
                 for name in (*folders, *files):
-                    used += _bytes_of(held, name, user)
-        return used
+                    size_bytes = _bytes_of(held, name, user)
+                    used_bytes += size_bytes
+                    used_files += size_bytes > 0
+        return Room(used_bytes, used_files)
 
-    def free_bytes(self) -> int:
-        """What the disk has left. Raises OSError."""
+    def free(self) -> Room:
+        """What the disk has left. Some file systems make inodes as they need them. Raises OSError."""
         door.make_folders(self._root)
         found = door.disk_of(self._root)
-        return found.f_bavail * found.f_frsize
+        return Room(found.f_bavail * found.f_frsize, found.f_favail if found.f_files else UNCOUNTED)
 
     def discard_place(self, place: PlaceName) -> None:
         """Forget what was staged in a place that was removed."""

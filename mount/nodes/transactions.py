@@ -48,7 +48,7 @@ from journalfs_mount.nodes.staged import ReceivingDirectory, Staged, StagedDirec
 from journalfs_mount.nodes.virtual import Found, VirtualDirectoryNode, VirtualFileNode
 from journalfs_mount.process.interruptions import RenamersPatience
 from journalfs_mount.process.shares import ASKER
-from journalfs_mount.process.staged_room import ENTRY_BYTES
+from journalfs_mount.process.staged_room import DRAFT_FILES
 
 OPERATIONS_NAME: Final = b"operations.jsonl"
 _ADDRESSES, _QUEUES = "addresses", "queues"
@@ -101,7 +101,7 @@ class TransactionsDirectory(VirtualDirectoryNode):
 
     async def make_directory(self, name: bytes, mode: int) -> Node:
         transactions = self.context.changing().transactions
-        await self.context.staged_room.take(ENTRY_BYTES)
+        await self.context.staged_room.take_entries(DRAFT_FILES)
         maker = self.context.present.made_by(0o700, ASKER.get())
         await transactions.begin(new_name(name), maker.uid, maker.gid)
         return self.child(name)
@@ -395,7 +395,7 @@ class DraftPlace(ReceivingDirectory):
 
     async def create(self, name: bytes, flags: int, mode: int) -> tuple[Node, OpenedFile]:
         self.context.rights.require(targets=[self.place()])
-        await self.context.staged_room.take(ENTRY_BYTES)
+        await self.context.staged_room.take_entries()
         return self._folder().create(name, flags, mode)
 
     async def receive(self, staged: Staged, name: bytes) -> None:
@@ -481,7 +481,7 @@ class DraftQueue(DraftPlace):
         return self.of.draft.places.get(self.queue_path, {})
 
     async def make_directory(self, name: bytes, mode: int) -> Node:
-        await self.context.staged_room.take(ENTRY_BYTES)
+        await self.context.staged_room.take_entries()
         return self._folder().make_directory(name, mode)
 
     async def hold_messages(

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import trio
 
+from journalfs.api import Memory
 from journalfs_mount.errnos import refuse
 
 OWNER: ContextVar[int] = ContextVar("owner", default=0)
@@ -41,6 +42,8 @@ class Share(StrEnum):
     """`.follow` and `.take` that are open."""
     OPEN = "user-open-max"
     """Files and directories that are open."""
+    OPEN_BYTES = "user-open-bytes-max"
+    """Memory that open files and directories hold: lists of messages, and what is read ahead."""
     SELECTIONS = "user-selections-max"
     """Requests for which it has to be found out first what a selector chooses, or how long messages are."""
 
@@ -52,6 +55,7 @@ _ERRNO: Final = {
     Share.WAITING: errno.EAGAIN,
     Share.STREAMS: errno.EDQUOT,
     Share.OPEN: errno.EDQUOT,
+    Share.OPEN_BYTES: errno.EDQUOT,
     Share.SELECTIONS: errno.EAGAIN,
 }
 
@@ -66,6 +70,8 @@ class Shares:
         self.tell = tell
         self._max = {share: limits[share] for share in Share if share in limits}
         self._held: dict[Share, Counter[int]] = {share: Counter() for share in Share}
+        self._lists: Counter[tuple[int, int]] = Counter()
+        """How often each user has each list open, by the list's identity."""
         self._unlimited = {0, os.getuid(), os.geteuid()}
 
     def is_limited(self, user: int) -> bool:
@@ -83,6 +89,47 @@ class Shares:
             self.tell(str(share), f"user {user} has {held[user]} of these, and it allows no more")
             raise refuse(_ERRNO[share])
         held[user] += 1
+
+    def take_memory(self, user: int, memory: Memory) -> None:
+        """What an opening holds is `user`'s until `give_back_memory`; a list that several openings share
+        counts once. Refused when the share is spent: but whoever holds nothing may have any one list.
+        """
+        held = self._held[Share.OPEN_BYTES]
+        if not self.allows_memory(user, memory):
+            most = self._max[Share.OPEN_BYTES]
+            reason = f"user {user} has files open that hold {held[user]} bytes, and it allows {most}"
+            self.tell(str(Share.OPEN_BYTES), reason)
+            raise refuse(_ERRNO[Share.OPEN_BYTES])
+        more = self._more(user, memory)
+        if more:
+            held[user] += more
+        if memory.shared is not None:
+            self._lists[user, id(memory.shared)] += 1
+
+    def allows_memory(self, user: int, memory: Memory) -> bool:
+        """Whether what an opening holds may be `user`'s."""
+        most, held = self._max.get(Share.OPEN_BYTES), self._held[Share.OPEN_BYTES][user]
+        if most is None or user in self._unlimited or not held:
+            return True
+        return held + self._more(user, memory) <= most
+
+    def _more(self, user: int, memory: Memory) -> int:
+        """What the user holds more by an opening."""
+        has_list = self._lists[user, id(memory.shared)] > 0
+        return memory.own_bytes + (0 if has_list else memory.shared_bytes)
+
+    def give_back_memory(self, user: int, memory: Memory) -> None:
+        held, key = self._held[Share.OPEN_BYTES], (user, id(memory.shared))
+        less = memory.own_bytes
+        if memory.shared is not None:
+            self._lists[key] -= 1
+            if not self._lists[key]:
+                del self._lists[key]
+                less += memory.shared_bytes
+        if less:
+            held[user] -= less
+        if not held[user]:
+            del held[user]
 
     def hold(self, share: Share, user: int) -> None:
         """One more is `user`'s already."""

@@ -48,7 +48,9 @@ _TESTS = {
         "user-waiting-max user-streams-max"
     ),
     "security/test_shares.py::test_open_files_have_a_share": "user-open-max",
+    "security/test_shares.py::test_lists_of_many_moments_have_a_share_in_bytes": "user-open-bytes-max",
     "security/test_shares.py::test_selections_that_are_being_found_have_a_share": "user-selections-max",
+    "security/test_shares.py::test_staged_names_have_a_share_of_inodes": "user-staged-files-max",
     "security/test_shares.py::test_staged_bytes_have_a_share": "user-staged-bytes-max",
     "store/writing/test_limits.py::test_a_full_address_refuses": "address-full-policy",
     "store/writing/test_limits.py::test_bytes_are_limited": "max-size-bytes",

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -28,6 +29,7 @@ def bodies(store: Path) -> list[str]:
 
 def created(tmp_path: Path) -> Path:
     store = tmp_path / "store"
+    store.parent.mkdir(exist_ok=True)
     assert journalfs("create", store).returncode == 0
     return store
 
@@ -64,6 +66,71 @@ def test_after_a_kill(tmp_path: Path) -> None:
     done = journalfs("import", file, store)
     assert done.returncode == 0, done.stderr
     assert bodies(store) == [f"{number}" for number in range(MESSAGES)]
+
+
+KILLED_AT = """
+import os, sys
+place, log = int(sys.argv.pop(1)), os.open(sys.argv.pop(1), os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+write = os.write
+made = 0
+def counted(real, name):
+    def call(*given, **more):
+        global made
+        if name != "open" or given[1] & os.O_CREAT:
+            made += 1
+            write(log, b"x")
+            if made == place:
+                os.kill(os.getpid(), 9)
+        return real(*given, **more)
+    return call
+for name in ("open", "pwrite", "ftruncate", "fsync", "fdatasync", "rename", "unlink", "rmdir", "_exit"):
+    setattr(os, name, counted(getattr(os, name), name))
+from journalfs.cli.main import main
+main()
+"""
+
+
+def killed_import(tmp_path: Path, file: Path, store: Path, place: int) -> int:
+    """Import in a process that is killed before its call number `place` of those that change something or
+    end it; how many it had made.
+    """
+    log = tmp_path / f"calls-{place}"
+    command: list[str | Path] = [sys.executable, "-c", KILLED_AT, str(place), log, "import", file, store]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+    assert done.returncode == (-signal.SIGKILL if place else 0), done.stderr
+    return log.stat().st_size
+
+
+@pytest.mark.rule("S-354")
+@pytest.mark.parametrize("back", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (0, *range(2, 40)))])
+def test_after_a_kill_near_its_end(tmp_path: Path, back: int) -> None:
+    """The last calls are the removal of the note, and the end of the process."""
+    file, store = tmp_path / "in.jsonl", created(tmp_path)
+    file.write_text("".join(line(number) for number in range(20)))
+    total = killed_import(tmp_path, file, created(tmp_path / "other"), 0)
+    killed_import(tmp_path, file, store, total - back)
+    # Killed instead of ending well, after the note was removed, it has done all.
+    if back:
+        done = journalfs("import", file, store)
+        assert done.returncode == 0, done.stderr
+    assert not (tmp_path / ".in.jsonl.importing").exists()
+    assert bodies(store) == [f"{number}" for number in range(20)]
+
+
+@pytest.mark.rule("S-354")
+@pytest.mark.mount
+@pytest.mark.long
+@pytest.mark.parametrize("back", range(1, 12))
+def test_after_a_kill_near_its_end_into_a_mount(tmp_path: Path, back: int) -> None:
+    file, store = tmp_path / "in.jsonl", created(tmp_path)
+    file.write_text("".join(line(number) for number in range(20)))
+    with mounted_for_writing(store, tmp_path / "mnt") as mount:
+        total = killed_import(tmp_path, file, mount.path, 0)
+        (mount.path / "in/in/.all.jsonl").unlink()
+        killed_import(tmp_path, file, mount.path, total - back)
+        done = journalfs("import", file, mount.path)
+        assert done.returncode == 0, done.stderr
+    assert bodies(store) == [f"{number}" for number in range(20)]
 
 
 @pytest.mark.rule("S-219")

@@ -52,7 +52,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MountedStore]:
     store = new_store(base / "store")
     (store / "journalfs.toml").open("a").write(
         "\nuser-waiting-max = 8\nuser-streams-max = 20\nuser-open-max = 100\nuser-selections-max = 3\n"
-        "user-staged-bytes-max = 1000000\n"
+        "user-staged-bytes-max = 1000000\nuser-staged-files-max = 20\nuser-open-bytes-max = 2000000\n"
     )
     try:
         with mounted_for_writing(store, base / "mnt", "-o", "allow_other") as mount:
@@ -119,6 +119,115 @@ except OSError as error:
     descriptors = [os.open(shared.path / "work/work/_tail.jsonl", os.O_RDONLY) for _ in range(150)]
     for descriptor in descriptors:
         os.close(descriptor)
+
+
+def memory_of(process: int) -> int:
+    """Bytes of memory that it has to itself."""
+    with open(f"/proc/{process}/smaps_rollup") as file:
+        return 1024 * sum(int(line.split()[1]) for line in file if line.startswith("Private_"))
+
+
+MESSAGES = 20_000
+OPENS_AT_ONE_MOMENT = """
+import os, sys
+name, count = sys.argv[1:]
+opened = [os.open(name, os.O_RDONLY) for _ in range(int(count))]
+listed = [os.fdopen(one, "rb", 0) for one in opened] if not os.path.isdir(name) else []
+if os.path.isdir(name):
+    listed = [os.scandir(name) for _ in opened]
+    print([next(one).name for one in listed][-1] != "", flush=True)
+else:
+    print({one.read(1000)[:5] for one in listed}, flush=True)
+sys.stdin.readline()
+"""
+
+
+@AS_ROOT
+@pytest.mark.rule("S-355")
+@pytest.mark.parametrize("name", [".all.jsonl", ".where/n %25 2 = 0 OR TRUE/.all.jsonl", ".messages"])
+def test_opens_at_one_moment_share_one_list(shared: MountedStore, name: str) -> None:
+    """By root, who has no share: a list of its own for each took 62 bytes a message, or 24."""
+    queue = shared.path / "work/work"
+    many_messages(shared.path.parent / "many.jsonl", MESSAGES)
+    publish(shared.path.parent / "many.jsonl", queue / "many.jsonl")
+    process = shared.process_id()
+    opens = 200
+
+    def opened(count: int) -> int:
+        """Memory of the mount while somebody has it open so often."""
+        with as_user(0, OPENS_AT_ONE_MOMENT, str(queue / name), str(count)) as reader:
+            assert reader.stdout is not None
+            assert reader.stdout.readline() in {"{b'{\"que'}\n", "True\n"}
+            found = memory_of(process)
+            reader.communicate("\n", timeout=COMMAND_S_MAX)
+        return found
+
+    opened(opens)  # what is made once
+    assert opened(opens) - opened(1) < opens * MESSAGES * 8
+
+
+OPENS_IN_TURN = """
+import errno, os, sys
+folder, count = sys.argv[1:]
+opened = []
+try:
+    for number in range(int(count)):
+        with open(f"{folder}/in.txt", "w") as file:
+            file.write("one more\\n")
+        opened.append(os.open(f"{folder}/.all.jsonl", os.O_RDONLY))
+except OSError as error:
+    print(len(opened), errno.errorcode[error.errno], flush=True)
+sys.stdin.readline()
+"""
+
+
+@AS_ROOT
+@pytest.mark.rule("S-355")
+def test_lists_of_many_moments_have_a_share_in_bytes(shared: MountedStore) -> None:
+    queue = shared.path / "work/work"
+    queue.chmod(0o777)
+    many_messages(shared.path.parent / "many.jsonl", MESSAGES)
+    publish(shared.path.parent / "many.jsonl", queue / "many.jsonl")
+    one = "import os, sys; print(len(os.read(os.open(sys.argv[1], os.O_RDONLY), 5)))"
+    with as_user(OTHER, OPENS_IN_TURN, str(queue), "20") as greedy:
+        assert greedy.stdout is not None
+        assert greedy.stdout.readline() == "1 EDQUOT\n"
+        held = shared.control("mount.json")["users"]["user-open-bytes-max"]
+        assert held["held"][str(OTHER)] > MESSAGES * 60
+        with as_user(THIRD, one, str(queue / ".all.jsonl")) as modest:
+            assert modest.communicate(timeout=COMMAND_S_MAX)[0] == "5\n"
+        greedy.communicate("\n", timeout=COMMAND_S_MAX)
+    assert shared.control("mount.json")["users"]["user-open-bytes-max"]["held"] == {}
+    (queue / ".all.jsonl").unlink()
+
+
+@AS_ROOT
+@pytest.mark.rule("S-355")
+def test_who_rewinds_a_listing_holds_what_it_lists_then(shared: MountedStore) -> None:
+    """Each descriptor had a listing of its own again after `rewinddir`."""
+    queue = shared.path / "work/work"
+    queue.chmod(0o777)
+    many_messages(shared.path.parent / "many.jsonl", MESSAGES)
+    publish(shared.path.parent / "many.jsonl", queue / "many.jsonl")
+    program = """
+import errno, os, sys
+folder = sys.argv[1]
+opened = [os.open(f"{folder}/.messages", os.O_RDONLY) for _ in range(20)]
+rewound = 0
+try:
+    for one in opened:
+        os.listdir(one)
+        with open(f"{folder}/in.txt", "w") as file:
+            file.write("one more\\n")
+        os.lseek(one, 0, os.SEEK_SET)
+        os.listdir(one)
+        rewound += 1
+except OSError as error:
+    print(rewound, errno.errorcode[error.errno])
+"""
+    with as_user(OTHER, program, str(queue)) as greedy:
+        assert greedy.communicate(timeout=COMMAND_S_MAX)[0] in {"1 EDQUOT\n", "2 EDQUOT\n", "3 EDQUOT\n"}
+    (queue / ".all.jsonl").unlink()
 
 
 @AS_ROOT
@@ -191,6 +300,69 @@ print(put_soon(f"{work}/.five", 500_000))
         with as_user(THIRD, modest, str(work / ".other")) as third:
             assert third.communicate(timeout=COMMAND_S_MAX)[0] == "500000\n"
         (work / ".root").write_bytes(bytes(3_000_000))
+
+
+@AS_ROOT
+@pytest.mark.rule("S-356")
+@pytest.mark.parametrize(
+    ("make", "took"),
+    [
+        ("open(f'{work}/.{n}', 'wb').close()", 1),
+        ("os.mkdir(f'{work}/_{n}')", 1),
+        ("os.makedirs(f'{work}/_{n}/a/b/c')", 4),
+    ],
+)
+def test_staged_names_have_a_share_of_inodes(shared: MountedStore, make: str, took: int) -> None:
+    """Empty ones took all inodes of the disk: they were limited by bytes alone."""
+    program = f"""
+import errno, os, sys
+work, made = sys.argv[1], 0
+try:
+    for n in range(100):
+        {make}
+        made += 1
+except OSError as error:
+    print(made, errno.errorcode[error.errno])
+"""
+    work = shared.path / "work"
+    os.chown(work, OTHER, OTHER)
+    modest = "import os, sys; os.mkdir(sys.argv[1] + '/_third'); print('fits')"
+    with as_user(OTHER, program, str(work)) as greedy:
+        told = greedy.communicate(timeout=COMMAND_S_MAX)[0]
+        assert told == f"{20 // took} EDQUOT\n"
+    work.chmod(0o777)
+    with as_user(THIRD, modest, str(work)) as third:
+        assert third.communicate(timeout=COMMAND_S_MAX)[0] == "fits\n"
+    assert any(one["name"] == "user-staged-files-max" for one in shared.control("mount.json")["refused"])
+
+
+@AS_ROOT
+@pytest.mark.rule("S-356")
+def test_transactions_that_were_begun_take_of_that_share() -> None:
+    program = """
+import errno, os, sys
+for n in range(100):
+    try:
+        os.mkdir(f"{sys.argv[1]}/{n}")
+    except OSError as error:
+        print(n, errno.errorcode[error.errno])
+        break
+os.rmdir(f"{sys.argv[1]}/0")
+"""
+    base = Path("/tmp") / f"journalfs-begun-{os.getpid()}"
+    base.mkdir(mode=0o755)
+    store = new_store(base / "store")
+    (store / "journalfs.toml").open("a").write("\nuser-staged-files-max = 20\n")
+    try:
+        with mounted_for_writing(
+            store, base / "mnt", "-o", "allow_other,dir_mode=0777,file_mode=0666"
+        ) as mount:
+            begun = str(mount.path / ".journalfs/transactions")
+            with as_user(OTHER, program, begun) as greedy:
+                assert greedy.communicate(timeout=COMMAND_S_MAX)[0] == "5 EDQUOT\n"
+            assert sorted(os.listdir(begun)) == ["1", "2", "3", "4"]
+    finally:
+        subprocess.run(["rm", "-rf", base], check=True)
 
 
 @pytest.mark.rule("S-160")

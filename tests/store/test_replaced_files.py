@@ -40,6 +40,12 @@ def flushed(folder: Path) -> object:
     return [kept.read(note) for note in kept.notes().notes]
 
 
+def indexed(folder: Path) -> object:
+    found = read_index(folder / "index", dict)
+    assert found is not None
+    return [bytes(one) for one in found[1]]
+
+
 def exported(folder: Path, content: bytes) -> None:
     with caller_files.replacing(folder / "out", ".out.unfinished") as file:
         file.write(content)
@@ -74,7 +80,7 @@ FILES: Final = {
     "index": Replaced(
         lambda folder: write_index(folder / "index", {"n": 1}, [b"one"]),
         lambda folder: write_index(folder / "index", {"n": 2}, [b"two", b"three"]),
-        lambda folder: [bytes(one) for one in read_index(folder / "index", dict)[1]],
+        indexed,
         [b"one"],
         [b"two", b"three"],
     ),
