@@ -62,6 +62,7 @@ except ImportError as missing:
     ) from missing
 
 from journalfs.records.tables.schema import Tables, extension_of, file_table, tables_of
+from journalfs.records.tables.sqlite_bounds import bound
 
 log = logging.getLogger(__name__)
 # A connection that breaks while it is given back would be told with a traceback; who used it tells.
@@ -302,6 +303,8 @@ class Database:
     def failure(self, error: SQLAlchemyError, doing: str) -> SystemFailure:
         said = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
         reason = said[0] if said else type(error).__name__
+        if reason == "interrupted" and self.dialect == "sqlite":
+            reason = "a statement took more steps than this file can need: no broker wrote it"
         number = errno.ENOSPC if _FULL.search(reason) else errno.EIO
         return SystemFailure(f"{self.settings.shown}: cannot {doing}: {reason}", system_errno=number)
 
@@ -521,6 +524,7 @@ def _engine(settings: DatabaseSettings, *, makes: bool) -> Engine:
         connect = partial(_sqlite_connect, first, connect)
         journals = settings.message_table, settings.bindings_table
         event.listen(engine, "connect", partial(_sqlite_connected, first, journals))
+        bound(engine, settings.shown, _table_names(settings))
         event.listen(engine, "begin", _sqlite_begin)
     if engine.dialect.name in ("mysql", "mariadb"):
         event.listen(engine, "connect", _mysql_connected)
@@ -528,6 +532,12 @@ def _engine(settings: DatabaseSettings, *, makes: bool) -> Engine:
     event.listen(engine, "do_connect", partial(_connected, connect))
     _tried_when_idle(engine)
     return engine
+
+
+def _table_names(settings: DatabaseSettings) -> tuple[str, ...]:
+    """How the names of all tables of a store begin: those of pages have numbers behind."""
+    journals = (settings.message_table, settings.bindings_table)
+    return (*journals, settings.large_message_table, settings.page_store_table, settings.node_manager_table)
 
 
 def _seconds(settings: DatabaseSettings) -> int:

@@ -24,6 +24,7 @@ from journalfs import door
 from journalfs.engine.older import TableRows, copied_rows
 from journalfs.format.page_folder import ADDRESS_FILE_NAME
 from journalfs.format.record_types import RecordKind
+from journalfs.records.tables import sqlite_bounds
 from journalfs.records.tables.database import Database, NoContent
 
 ROWS_AT_ONCE_MIN: Final = 100
@@ -313,7 +314,13 @@ class FollowedJournal:
 
     def _rows(self) -> Select[Any]:
         c = self.table.c
-        return select(c.id, c.recordtype, c.txid, c.userrecordtype, c.record, c.txdata, c.seq).order_by(c.seq)
+        if self.table.metadata.info["dialect"] != "sqlite":
+            columns: Sequence[Any] = (c.id, c.recordtype, c.txid, c.userrecordtype, c.record, c.txdata, c.seq)
+        else:
+            numbers = (c.id, c.recordtype, c.txid, c.userrecordtype)
+            contents = map(sqlite_bounds.content, (c.record, c.txdata))
+            columns = (*map(sqlite_bounds.number, numbers), *contents, sqlite_bounds.number(c.seq))
+        return select(*columns).order_by(c.seq)
 
     def _take_batch(self, batch: _Columns | Sequence[Any]) -> None:
         columns = batch if isinstance(batch, _Columns) else _columns(batch)
