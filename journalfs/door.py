@@ -738,16 +738,17 @@ def make_folder(path: AnyPath, *, mode: int | None = None) -> None:
 def make_folders(path: AnyPath, *, mode: int | None = None) -> None:
     """A directory, and those above it. It may be there. Raises OSError."""
     name = os.fsencode(path)
-    if is_folder(name):
-        return
-    above = name.rstrip(b"/").rpartition(b"/")[0]
-    if above:
-        make_folders(above, mode=mode)
-    try:
-        make_folder(name, mode=mode)
-    except FileExistsError:
-        if not is_folder(name):
-            raise
+    missing: list[bytes] = []
+    # A path of 4,096 bytes has up to 2,048 names: more than functions may call each other.
+    while name and not is_folder(name):
+        missing.append(name)
+        name = name.rstrip(b"/").rpartition(b"/")[0]
+    for one in reversed(missing):
+        try:
+            make_folder(one, mode=mode)
+        except FileExistsError:
+            if not is_folder(one):
+                raise
 
 
 def _settle(made: int, parent: int, mode: int) -> None:

@@ -11,7 +11,6 @@ from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from pyfuse3 import FUSEError
 
-from journalfs.api import Store
 from journalfs.errors import JournalfsError, OutOfResources, SystemFailure
 
 log = logging.getLogger("journalfs.mount")
@@ -121,10 +120,13 @@ class Noted:
     """Around a change: what it fails with is written down and becomes the errno of the request."""
 
     def __init__(
-        self, store: Store, path: Callable[[], str], consequence: Callable[[], str] = nothing_else
+        self,
+        refused: Callable[[str, str], None],
+        path: Callable[[], str],
+        consequence: Callable[[], str] = nothing_else,
     ) -> None:
-        """`consequence` goes on in the sentence that says why."""
-        self._store = store
+        """`refused` is told what was refused, and why; `consequence` goes on in that sentence."""
+        self._refused = refused
         self._path = path
         self._consequence = consequence
 
@@ -152,5 +154,5 @@ class Noted:
 
     def _refuse(self, number: int, reason: str) -> None:
         what = f"{self._path() or '/'}: {errno.errorcode.get(number, number)}"
-        self._store.refused(what, reason + self._consequence())
+        self._refused(what, reason + self._consequence())
         raise FUSEError(number) from None

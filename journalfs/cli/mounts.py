@@ -86,6 +86,8 @@ def mount_of_store(root: Path) -> Path | None:
 # `journalfs why`: why a mount refused something, and what to do.
 
 EVENTS = ".journalfs/events.jsonl"
+REFUSED = ".refused.jsonl"
+"""What whoever reads it was refused: the events are the owner's where addresses have modes of their own."""
 
 
 class Refusal(NamedTuple):
@@ -129,7 +131,11 @@ def why(*, mountpoint: Path | None, count: int, printed: str | None, as_json: bo
 
 def refusals(mount: Path) -> Iterator[Refusal]:
     """All that a mount remembers."""
-    for line in (mount / EVENTS).read_bytes().splitlines():
+    try:
+        lines = (mount / EVENTS).read_bytes().splitlines()
+    except PermissionError:
+        lines = (mount / REFUSED).read_bytes().splitlines()
+    for line in lines:
         event: dict[str, Any] = msgspec.json.decode(line)
         if event["event"] != "refused":
             continue

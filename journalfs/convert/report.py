@@ -37,6 +37,10 @@ class Report(msgspec.Struct, frozen=True):
     """What the source had, and what became of it (`Books.as_json`)."""
     told: list[str] = []
     """The same as a table for people."""
+    asked: str = ""
+    """The mode and the options of the call; "" in a store that an earlier version made."""
+    identity: str = ""
+    """What tells the source, as it was, from all others."""
 
     @property
     def exit_code(self) -> int:

@@ -48,6 +48,8 @@ class Progress:
         """Raises `WrongCall` where a note is there of another import, `SystemFailure`."""
         self._path = file.with_name(NOTE.format(file.name))
         self._seen = 0
+        self._is_noted = True
+        """Whether the file says what is known here."""
         self._hash = hashlib.blake2b(digest_size=16)
         database = database_named(target)
         place = target.resolve() if database is None else database.shown
@@ -92,7 +94,7 @@ class Progress:
         if came:
             note.digest = note.pending_digest if came == note.pending else ""
         note.done, note.pending = note.done + came, 0
-        self._write()
+        self._is_noted = False
 
     def seen(self, line: bytes) -> bool:
         """Whether this message, the next one of the file, is there already. Raises `WrongCall` where what was
@@ -120,8 +122,14 @@ class Progress:
         with failing(doing, self._path), caller_files.replacing(self._path, new) as file:
             # Names may have halves of characters, which the standard library alone takes.
             file.write(json.dumps(msgspec.to_builtins(self._note)).encode())
-            file.flush()
-            os.fsync(file.fileno())
+        self._is_noted = True
+
+    def keep(self) -> None:
+        """The import fails: note what is published. After a kill that is told from the queue's messages, so
+        it is not noted after each batch, which would take as many syncs again.
+        """
+        if not self._is_noted:
+            self._write()
 
     def remove(self) -> None:
         """The import is at its end."""
@@ -161,16 +169,24 @@ async def import_file(path: Path, target: Path, file_format: str, advance: Advan
     progress = Progress(path, mounted_store(target) or target)
     async with opened_target(target) as opened:
         filling = _Filling(opened, progress)
-        await filling.settle()
-        with caller_files.opened(path) as file:
-            if file_format == "xml":
-                await _from_xml(file, filling, advance)
-            else:
-                read = json_lines if file_format == "jsonl" else parquet_lines
-                for one in read(file, advance):
-                    await filling.add(one)
-        await filling.flush()
+        try:
+            await _fill(filling, path, file_format, advance)
+        except BaseException:
+            progress.keep()
+            raise
     return Imported(filling.messages, len(filling.known), progress.remove)
+
+
+async def _fill(filling: _Filling, path: Path, file_format: str, advance: Advance) -> None:
+    await filling.settle()
+    with caller_files.opened(path) as file:
+        if file_format == "xml":
+            await _from_xml(file, filling, advance)
+        else:
+            read = json_lines if file_format == "jsonl" else parquet_lines
+            for one in read(file, advance):
+                await filling.add(one)
+    await filling.flush()
 
 
 class _Filling:

@@ -30,7 +30,7 @@ from journalfs_mount.nodes.staging import Pins, PlaceName, StagingArea
 from journalfs_mount.options import MountOptions
 from journalfs_mount.process.endings import Endings
 from journalfs_mount.process.interruptions import Interruptions
-from journalfs_mount.process.shares import Shares
+from journalfs_mount.process.shares import OWNER, Shares
 from journalfs_mount.process.staged_room import StagedRoom
 
 _ONLY_READS: Final = "mounted to be read only; mount it without --read-only or -o ro to change the store"
@@ -659,7 +659,11 @@ class MountContext:
         """What goes on within it may fail, and then the store's events say of which path, why, and what else
         becomes of it.
         """
-        return Noted(self.store, path, consequence)
+        return Noted(self._refused, path, consequence)
+
+    def _refused(self, what: str, reason: str) -> None:
+        self.store.refused(what, reason)
+        self.report.refused_to(OWNER.get(), what, reason)
 
     def staging(self) -> StagingArea:
         if self._staging is None:

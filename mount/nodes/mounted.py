@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final
 
-from journalfs.api import VirtualDirectory, VirtualFile
+from pyfuse3 import EntryAttributes
+
+from journalfs.api import Permissions, VirtualDirectory, VirtualFile
 from journalfs_mount.names import grammar
-from journalfs_mount.nodes.base import Entry, Node
+from journalfs_mount.nodes.base import Entry, Node, OpenedFile
 from journalfs_mount.nodes.history import HistoryDirectory
 from journalfs_mount.nodes.removed import RemovedDirectory
+from journalfs_mount.nodes.report import TextSource
 from journalfs_mount.nodes.root import ControlNode, StoreDirectory
 from journalfs_mount.nodes.snapshots import SnapshotsDirectory
 from journalfs_mount.nodes.transactions import TransactionsDirectory
+from journalfs_mount.process.shares import ASKER
 
 
 class MountControl(ControlNode):
@@ -46,7 +50,32 @@ class MountControl(ControlNode):
         return [*super().entries(), *((name, partial(self.child, name)) for name in there if there[name])]
 
 
+EVERYBODY_READS: Final = Permissions(0o444)
+
+
+class OwnRefusals(Node):
+    """`.refused.jsonl`: what whoever reads it was refused, and why. Events of others are not in it."""
+
+    def _lines(self) -> bytes:
+        return self.context.report.refusals_of(ASKER.get().uid)
+
+    def permissions(self) -> Permissions:
+        return EVERYBODY_READS
+
+    def attributes(self) -> EntryAttributes:
+        return self.shown(len(self._lines()), self.context.now_ns())
+
+    def open(self) -> OpenedFile:
+        content = TextSource(self._lines())
+        return OpenedFile(self.inode, self.context.now_ns(), content, direct_io=True, keep_cache=False)
+
+
 class RootDirectory(StoreDirectory):
     """The store that is mounted."""
 
     control_type: ClassVar[type[ControlNode]] = MountControl
+
+    def find(self, name: bytes) -> Node | None:
+        if name == grammar.REFUSED_NAME:
+            return self.enter(name, partial(OwnRefusals, self.context))
+        return super().find(name)

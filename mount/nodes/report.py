@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
@@ -16,6 +16,9 @@ from journalfs.showing import shown, shown_in
 from journalfs_mount.front.front import Front
 from journalfs_mount.limits import REFUSALS_MAX
 from journalfs_mount.process.shares import Shares
+
+REFUSED_USERS_MAX: Final = 256
+"""Users whose refusals are kept, those who were refused last."""
 
 REPORT_NAME: Final = "mount.json"
 
@@ -36,11 +39,25 @@ class MountReport:
         self.details: dict[str, object] = {}
         self.shares: Shares | None = None
         """What users hold of what is shared."""
+        self._refused_to: OrderedDict[int, deque[dict[str, object]]] = OrderedDict()
         self._refusals: deque[dict[str, object]] = deque(maxlen=REFUSALS_MAX)
 
     def refused(self, name: str, reason: str) -> None:
         """Keep why a name was refused where the user can read it: an errno alone says too little."""
         self._refusals.append({"time": self.clock.now_ms(), "name": name, "reason": reason})
+
+    def refused_to(self, user: int, what: str, reason: str) -> None:
+        """Keep what a user was refused, for that user: `.refused.jsonl`."""
+        said = self._refused_to.setdefault(user, deque(maxlen=REFUSALS_MAX))
+        now_ms = self.clock.now_ms()
+        said.append({"event": "refused", "time": now_ms, "what": shown(what), "reason": shown(reason)})
+        self._refused_to.move_to_end(user)
+        while len(self._refused_to) > REFUSED_USERS_MAX:
+            self._refused_to.popitem(last=False)
+
+    def refusals_of(self, user: int) -> bytes:
+        """Lines of what a user was refused last."""
+        return json_lines(self._refused_to.get(user, ()))
 
     def render(self) -> bytes:
         """The report as JSON text. `pid` is the process that `journalfs umount` waits for."""

@@ -55,7 +55,7 @@ class Ending:
             self._decided = True
             self._waiting.cancel()
             failed = self.watched is not None and self.watched.ended() and self.watched.failed()
-            with contextlib.suppress(FUSEError), Noted(self.store, lambda: self.path):
+            with contextlib.suppress(FUSEError), Noted(self.store.refused, lambda: self.path):
                 if failed:
                     await self.delivery.give_back(failed=True)
                 else:

@@ -345,6 +345,28 @@ def test_a_commit_takes_the_rights_of_now(shared: Shared) -> None:
     box.chmod(0o700)
 
 
+@pytest.mark.rule("S-358")
+def test_who_was_refused_reads_why(shared: Shared) -> None:
+    """Events are the owner's where addresses have modes of their own."""
+    box = shared.root / "box/box"
+    box.chmod(0o703)
+    shared.fill("own/own", "box/box")
+    (box / "in.txt").write_text("one\n")
+    assert shared.bob.does(f"os.rename('box/box/{ALL}', 'own/own/x')") == "EACCES"
+    assert shared.bob.does("assert b'may not read box::box' in read('.refused.jsonl')") == "ok"
+    other = Actor(ANNE, shared.root)
+    try:
+        assert other.does("read('.journalfs/events.jsonl')") == "EACCES"
+        assert other.does("assert read('.refused.jsonl') == b''") == "ok"
+        assert other.does("os.rename('box/box/_tail.jsonl', 'own/own/x')") == "EACCES"
+        assert other.does("put('.refused.jsonl')") in {"EACCES", "EPERM"}
+    finally:
+        other.end()
+    assert ".refused.jsonl" not in os.listdir(shared.root)
+    (box / ALL).unlink()
+    box.chmod(0o700)
+
+
 @pytest.mark.rule("S-350")
 def test_the_way_to_a_target_leads_through_its_address(shared: Shared) -> None:
     """A queue that everybody may write to, in an address that nobody enters, gets nothing by `.redrive/`."""
