@@ -458,21 +458,34 @@ class Snapshot(Protocol):
         """What it holds, which never changes; the same object each time. The first call reads it."""
 
 
+class KeptSnapshot(Snapshot, Protocol):
+    """One that lies on the disk until somebody removes it."""
+
+    @property
+    def maker(self) -> int:
+        """The user who made it; -1: whoever has the mount, or it is not known."""
+
+    def held_alone(self) -> tuple[int, int]:
+        """Bytes and files on the disk that would be free without it. Asked in a thread. Raises OSError."""
+
+
 class Snapshots(Protocol):
     """The snapshots of a store, as they are at the moment of each call."""
 
     @property
     def mtime_ns(self) -> int: ...
 
-    def all(self) -> Sequence[Snapshot]: ...
+    def all(self) -> Sequence[KeptSnapshot]: ...
 
-    def named(self, name: str) -> Snapshot | None: ...
+    def named(self, name: str) -> KeptSnapshot | None: ...
 
     async def status(self) -> Mapping[str, object]:
         """The same of all together."""
 
-    async def create(self, name: str) -> None:
-        """Make one of this moment: returns when it is durable. EROFS for a store that is only read."""
+    async def create(self, name: str, maker: int = -1) -> None:
+        """Make one of this moment: returns when it is durable. EROFS for a store that is only read. `maker`:
+        the user whose it is; -1: whoever has the mount.
+        """
 
     async def delete(self, name: str) -> None:
         """Remove one; what was opened of it can be read no longer."""

@@ -90,6 +90,8 @@ class SnapshotDescription(msgspec.Struct, frozen=True):
     pages: list[LinkedPage]
     bodies: int
     """How many files of large messages there are."""
+    maker: int = -1
+    """The user who made it; -1: whoever has the mount, or it is not known."""
 
     @property
     def limit(self) -> tuple[FileId, int]:
@@ -264,6 +266,17 @@ def sizes(of: Iterable[Path]) -> tuple[int, int]:
         if stat.S_ISDIR(status.st_mode) or status.st_nlink == names[inode]
     )
     return _on_disk(found.values()), _on_disk(alone)
+
+
+def held_alone(folder: Path) -> tuple[int, int]:
+    """Return bytes on disk, and files, that would be free without a snapshot. Raises OSError."""
+    alone = []
+    for place, _, files in door.below(folder):
+        with door.folder(place) as held:
+            for status in (door.status_in(held, name) for name in (b".", *files)):
+                if stat.S_ISDIR(status.st_mode) or status.st_nlink == 1:
+                    alone.append(status)
+    return _on_disk(alone), len(alone)
 
 
 def _on_disk(files: Iterable[os.stat_result]) -> int:

@@ -27,6 +27,7 @@ from journalfs.store.snapshot_folder import (
     damage_of,
     decoded_name,
     folders,
+    held_alone,
     layout_found,
     layout_of,
     read_description,
@@ -86,6 +87,13 @@ class StoreSnapshot:
     @property
     def identity(self) -> str:
         return self._found.identity if isinstance(self._found, SnapshotDescription) else ""
+
+    @property
+    def maker(self) -> int:
+        return self._found.maker if isinstance(self._found, SnapshotDescription) else -1
+
+    def held_alone(self) -> tuple[int, int]:
+        return held_alone(self.folder)
 
     @property
     def mtime_ns(self) -> int:
@@ -172,7 +180,7 @@ class Snapshots:
             raise SystemFailure.from_os(error, folder, doing="measure the snapshots") from error
         return {"snapshots": len(folders_there), "bytes": total, "bytesHeldAlone": alone}
 
-    async def create(self, name: str) -> None:
+    async def create(self, name: str, maker: int = -1) -> None:
         raise ReadOnlyStore(f"{self._layout.root}: opened for reading, so no snapshot is made")
 
     async def delete(self, name: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -31,7 +32,7 @@ from journalfs_mount.options import MountOptions
 from journalfs_mount.process.endings import Endings
 from journalfs_mount.process.interruptions import Interruptions
 from journalfs_mount.process.shares import OWNER, Shares
-from journalfs_mount.process.staged_room import StagedRoom
+from journalfs_mount.process.staged_room import DRAFT_FILES, ENTRY_BYTES, Room, StagedRoom
 
 _ONLY_READS: Final = "mounted to be read only; mount it without --read-only or -o ro to change the store"
 _BROWSES: Final = "mounted with -o browse: nothing is taken away"
@@ -505,7 +506,7 @@ class EmptyDirectory(Directory):
         return 0.0
 
 
-ENTRY_BYTES: Final = 400
+LISTED_ENTRY_BYTES: Final = 400
 """What a listing holds of a name, and of what finds its node."""
 
 POINTER_BYTES: Final = 8
@@ -523,7 +524,7 @@ class EntrySnapshot:
     @property
     def memory(self) -> api.Memory:
         """Names that are made when they are listed take little."""
-        each = POINTER_BYTES if isinstance(self._entries, MadeEntries) else ENTRY_BYTES
+        each = POINTER_BYTES if isinstance(self._entries, MadeEntries) else LISTED_ENTRY_BYTES
         return api.Memory(None, 0, each * len(self._entries))
 
     def reply(self, token: ReaddirToken, start: int) -> None:
@@ -597,7 +598,7 @@ class MountContext:
         self.believed = Believed()
         self.publications = Publications()
         self.shares: Shares = Shares(store.user_limits(), report.refused) if of is None else of.shares
-        self.staged_room = StagedRoom(store.user_limits(), self.shares, self.staging, self._drafts_of)
+        self.staged_room = StagedRoom(store.user_limits(), self.shares, self.staging, self._besides)
         self.interruptions = Interruptions(self.shares)
         self.endings = Endings()
         self.written = WrittenNames()
@@ -670,9 +671,21 @@ class MountContext:
             self._staging = StagingArea(self.changing().staging_directory())
         return self._staging
 
-    def _drafts_of(self, user: int) -> int:
-        """How many transactions a user has begun, whose directories are not among what is staged for it."""
-        return sum(draft.maker[0] == user for draft in self.changing().transactions.drafts())
+    def _besides(self, user: int) -> Callable[[], Room]:
+        """What a user's transactions and snapshots take, which are not among what is staged for that user."""
+        store = self.changing()
+        files = DRAFT_FILES * sum(draft.maker[0] == user for draft in store.transactions.drafts())
+        snapshots = [snapshot for snapshot in store.snapshots.all() if snapshot.maker == user]
+
+        def measured() -> Room:
+            used = Room(files * ENTRY_BYTES, files)
+            for snapshot in snapshots:
+                with suppress(OSError):  # it was removed meanwhile
+                    size_bytes, held = snapshot.held_alone()
+                    used = Room(used.size_bytes + size_bytes, used.files + held)
+            return used
+
+        return measured
 
     def sweep_staging(self) -> list[str]:
         """Remove what is staged for nobody any more; the paths of it."""

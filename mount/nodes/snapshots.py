@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from pyfuse3 import EntryAttributes
 
-from journalfs.api import Snapshot, Snapshots
+from journalfs.api import Snapshot, Snapshots, in_a_thread
 from journalfs.errors import JournalfsError
 from journalfs_mount.errnos import Refused, gone
 from journalfs_mount.names.grammar import STATUS_NAME, encode_name
@@ -23,6 +23,8 @@ from journalfs_mount.nodes.believed import SELDOM_S
 from journalfs_mount.nodes.report import MeasuredText, Status
 from journalfs_mount.nodes.root import StoreDirectory
 from journalfs_mount.nodes.virtual import VirtualFileNode
+from journalfs_mount.process.shares import ASKER
+from journalfs_mount.process.staged_room import SNAPSHOT_FILES, Room
 
 _KEEPS_NAME = (
     "a snapshot keeps its name, and the moment it was made at: make another by mkdir, remove this one with "
@@ -58,7 +60,13 @@ class SnapshotsDirectory(Directory):
         return await self._snapshots.status()
 
     async def make_directory(self, name: bytes, mode: int) -> Node:
-        await self.context.changing().snapshots.create(new_name(name))
+        context, room = self.context, self.context.staged_room
+        snapshots = context.changing().snapshots
+        await room.take_entries(SNAPSHOT_FILES)
+        await snapshots.create(new_name(name), context.present.made_by(0, ASKER.get()).uid)
+        made = snapshots.named(new_name(name))
+        if made is not None:
+            room.took(Room(*await in_a_thread(made.held_alone)))
         return self.child(name)
 
     def _node(self, snapshot: Snapshot) -> Node:

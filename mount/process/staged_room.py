@@ -33,6 +33,9 @@ REFUSED_S: Final = 1.0
 SETTING: Final = "user-staged-bytes-max"
 FILES_SETTING: Final = "user-staged-files-max"
 
+SNAPSHOT_FILES: Final = 8
+"""What a snapshot takes at the least: its directories, its description, and a copy of each journal's end."""
+
 DRAFT_FILES: Final = 4
 """What a transaction that was begun takes before anything is written to it: three directories and a list."""
 
@@ -72,8 +75,8 @@ class StagedRoom:
     shares: Shares
     area: Callable[[], Area]
     """Where it lies. It is asked in a thread."""
-    drafts: Callable[[int], int]
-    """How many transactions a user has begun. It is asked in a thread."""
+    besides: Callable[[int], Callable[[], Room]]
+    """What else of a user's takes room: transactions that were begun, and snapshots. Measured in a thread."""
     opened: set[StagedHandle] = field(default_factory=set)
     """What is open takes room when its name has gone, too."""
     _left: dict[int, Room] = field(default_factory=dict)
@@ -98,13 +101,19 @@ class StagedRoom:
         """Room for new names."""
         await self.take(files * ENTRY_BYTES, files)
 
+    def took(self, used: Room) -> None:
+        """What the user's request has just made takes so much, of which nobody knew before."""
+        user = OWNER.get()
+        self._left[user] = self._left_of(user).less(used)
+
     def _left_of(self, user: int) -> Room:
         return self._left.get(user, Room(0, 0))
 
     async def _count(self, user: int, wanted: Room) -> None:
         refused_s, setting = self._refused.get(user, (0.0, SETTING))
         if trio.current_time() >= refused_s:
-            left = await in_a_thread(lambda: self._counted(user))
+            besides = self.besides(user)
+            left = await in_a_thread(lambda: self._counted(user, besides))
             granted = Room(max(GRANTED_BYTES_MAX, wanted.size_bytes), max(GRANTED_FILES_MAX, wanted.files))
             self._left[user] = Room(*map(min, left, granted))
             if left.holds(wanted):
@@ -115,11 +124,11 @@ class StagedRoom:
         self.shares.tell(setting, reason)
         raise Refused(errno.EDQUOT, reason)
 
-    def _counted(self, user: int) -> Room:
+    def _counted(self, user: int, measure: Callable[[], Room]) -> Room:
         """What a user has left."""
         opened = sum(one.nameless_bytes() for one in tuple(self.opened) if one.user == user)
-        staged, begun, free = self.area().used(user), self.drafts(user) * DRAFT_FILES, self.area().free()
-        used = Room(staged.size_bytes + opened + begun * ENTRY_BYTES, staged.files + begun)
+        staged, besides, free = self.area().used(user), measure(), self.area().free()
+        used = Room(staged.size_bytes + opened + besides.size_bytes, staged.files + besides.files)
         limits = Room(self.limits.get(SETTING, -1), self.limits.get(FILES_SETTING, -1))
         halves = [(are_free + are_used) // 2 for are_free, are_used in zip(free, used, strict=True)]
         most = [limit if limit >= 0 else half for limit, half in zip(limits, halves, strict=True)]

@@ -36,7 +36,6 @@ MAY_OPEN_FILES: dict[str, str] = {
     "mount/start/lifecycle.py": "raises the kernel's read-ahead",
     "journalfs/cli/dlq.py": "moves messages in a mount, as any program does, and reads its events",
     "journalfs/exchange/targets.py": "publishes through a mount, as any program does",
-    "journalfs/exchange/importing.py": "makes durable what it notes beside the imported file",
     "mount/nodes/staged.py": "staged files are real files in the store's own folder",
     "mount/nodes/staging.py": "writes all of what is staged, and reads which run of the system this is",
     "mount/process/mount_table.py": "reads the kernel's table of mounts",

@@ -8,13 +8,13 @@ record's. Called when a connection is made, before anything of the store is read
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from sqlalchemy import Column, ColumnElement, Engine, case, event, func, literal
 
+from journalfs import door
 from journalfs.errors import NotAStore
 
 RECORD_BYTES_MAX: Final = 256 * 1024 * 1024
@@ -72,7 +72,7 @@ class _Steps:
 
     def begin(self, path: str) -> None:
         try:
-            size_bytes = os.stat(path).st_size if path else 0
+            size_bytes = door.status(path).st_size if path else 0
         except OSError:
             size_bytes = 0
         self._left = STEPS_FREE + STEPS_PER_BYTE * size_bytes

@@ -91,6 +91,7 @@ class _Moment:
     bindings: _Journal
     pages: Sequence[PageFolder]
     last_id: int
+    maker: int
 
 
 class SnapshotMaking(Snapshots):
@@ -115,13 +116,13 @@ class SnapshotMaking(Snapshots):
                 "snapshots-swept", f"snapshots that were not finished, and were removed: {len(left)}"
             )
 
-    async def create(self, name: str) -> None:
+    async def create(self, name: str, maker: int = -1) -> None:
         async with self._making:
             self._journals.refuse_failed(self._core.shown)
             folder = self._core.root / SNAPSHOTS / folder_name(name)
             if door.exists(folder):
                 raise NameTaken(f"{name}: there is a snapshot of that name")
-            await unbroken(lambda: self._create(name, folder))
+            await unbroken(lambda: self._create(name, folder, maker))
 
     async def delete(self, name: str) -> None:
         async with self._making:
@@ -143,11 +144,11 @@ class SnapshotMaking(Snapshots):
         with failing("remove the snapshot", folder):
             await offload(remove)
 
-    async def _create(self, name: str, folder: Path) -> None:
+    async def _create(self, name: str, folder: Path, maker: int) -> None:
         async with self._nothing_goes():
             for writer in (self._journals.messages, self._journals.bindings):
                 await writer.durable(writer.position)
-            moment = self._moment(name)
+            moment = self._moment(name, maker)
             making = folder.with_name(MAKING + moment.identity)
             try:
                 await offload(lambda: self._make(moment, making, folder))
@@ -166,7 +167,7 @@ class SnapshotMaking(Snapshots):
             finally:
                 self._bodies.removals.release()
 
-    def _moment(self, name: str) -> _Moment:
+    def _moment(self, name: str, maker: int) -> _Moment:
         return _Moment(
             name,
             uuid.uuid4().hex[:_IDENTITY_CHARS],
@@ -175,6 +176,7 @@ class SnapshotMaking(Snapshots):
             _Journal.of(self._journals.bindings),
             self._core.paging.folders(),
             self._journals.ids.last,
+            maker,
         )
 
     async def hold_journal(self, place: Path) -> Path:
@@ -222,6 +224,7 @@ class SnapshotMaking(Snapshots):
             journal=[LinkedFile(file.name, file.file_id, end) for file, end in moment.messages.files],
             pages=pages,
             bodies=bodies,
+            maker=moment.maker,
         )
         write_durably(making / DESCRIPTION, encode_description(description))
         self._lengthen(linked)
