@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lunr import lunr
+from lunr import get_default_builder
 from lunr.index import Index
+from lunr.query import Query
+from lunr.stemmer import stemmer
 from lunr.stop_word_filter import stop_word_filter
 
 from tests.frozen import PristineStores
@@ -51,17 +53,15 @@ class Question:
 QUESTIONS = [Question(**one) for one in tomllib.loads((DOCS / "questions.toml").read_text())["question"]]
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built as strictly as scripts/docs builds it."""
-    place = tmp_path_factory.mktemp("site")
+def build_site(place: Path) -> Path:
+    """Build the site into a folder, as strictly as scripts/docs builds it."""
     done = subprocess.run(
         [
             sys.executable,
             "-m",
             "mkdocs",
             "build",
-            "--quiet",
+            "-q",
             "-f",
             ROOT / "scripts/documents/mkdocs.yml",
             "-d",
@@ -77,26 +77,44 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_site(tmp_path_factory.mktemp("site"))
+
+
+@pytest.fixture(scope="module")
 def index(site: Path) -> tuple[Index, Mapping[str, Any]]:
     """The site's own index, with the boosts and the tokenizer of the theme."""
     content = json.loads((site / "search/search_index.json").read_text())
     documents = {one["location"]: one for one in content["docs"]}
-    fields = [
-        {"field_name": name, "boost": content["config"]["fields"][name]["boost"]}
-        for name in ("title", "text")
-    ]
-    boosted = [(one, {"boost": one.get("boost", 1)}) for one in documents.values()]
-    return lunr(ref="location", fields=fields, documents=boosted), documents
+    builder = get_default_builder()
+    builder.pipeline.remove(stemmer)
+    builder.b(0)
+    builder.ref("location")
+    for name in ("title", "text"):
+        builder.field(name, boost=content["config"]["fields"][name]["boost"])
+    for one in documents.values():
+        builder.add(one, {"boost": one.get("boost", 1)})
+    return builder.build(), documents
+
+
+def keywords(ask: str) -> list[str]:
+    """What is typed into the search: the words that mean something."""
+    return [word for word in WORDS.findall(ask.lower()) if stop_word_filter(word)]
 
 
 def pages(index: Index, ask: str) -> list[str]:
-    """Pages by their best section, as the theme groups them: a section with all words counts twice."""
-    words = [word for word in WORDS.findall(ask.lower()) if stop_word_filter(word)]
+    """Pages in the theme's order: each word may begin a longer one; a section with more of the words and a whole
+    page, count more; a page counts as its best section.
+    """
+    words = keywords(ask)
+    query = Query(index.fields)
+    for word in words:
+        query.term(word, wildcard=Query.WILDCARD_TRAILING, use_pipeline=False)
     scores: dict[str, float] = defaultdict(float)
-    for match in index.search(" ".join(words)):
-        matched = len(match["match_data"].metadata)
-        page = match["ref"].partition("#")[0]
-        scores[page] = max(scores[page], match["score"] * (1 + (matched >= len(words))))
+    for match in index.query(query):
+        page, _, section = match["ref"].partition("#")
+        matched = sum(any(one.startswith(word) for one in match["match_data"].metadata) for word in words)
+        scores[page] = max(scores[page], match["score"] * (1 + ((not section) + matched / len(words)) ** 2))
     return sorted(scores, key=scores.__getitem__, reverse=True)
 
 
