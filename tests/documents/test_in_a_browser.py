@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from tests.documents.test_questions import QUESTIONS, build_site
+from tests.documents.test_questions import QUESTIONS, build_site, keywords
 from tests.mount.conftest import until
 
 pytestmark = [
@@ -139,7 +139,7 @@ def test_the_search_of_a_browser_finds_the_pages(driver: Driver, site: str) -> N
     for question in ASKED:
         wanted = f"/{question.page.removesuffix('.md')}.html"
         driver.go(f"{site}/index.html")
-        driver.run(SEARCH, question.ask)
+        driver.run(SEARCH, " ".join(keywords(question.ask)))
         until(lambda: driver.run(FOUND), f"something is found for {question.ask!r}")
         first = driver.run(FOUND)[:FOUND_AMONG]
         if wanted not in first:

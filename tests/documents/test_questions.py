@@ -103,8 +103,8 @@ def keywords(ask: str) -> list[str]:
 
 
 def pages(index: Index, ask: str) -> list[str]:
-    """Pages in the theme's order: each word may begin a longer one; a section with more of the words and a whole
-    page, count more; a page counts as its best section.
+    """Pages in the order of the theme: each word may begin a longer one, a section with more of the words and
+    a whole page count more, and a page counts as its best section.
     """
     words = keywords(ask)
     query = Query(index.fields)
