@@ -54,6 +54,11 @@ class JournalfsError(Exception):
     def message(self) -> str:
         return str(self.args[0])
 
+    @property
+    def remedy(self) -> str:
+        """What to do: the end of the message, behind its last semicolon; empty where it names nothing."""
+        return self.message.rpartition("; ")[2] if "; " in self.message else ""
+
     def __str__(self) -> str:
         return self.message
 
@@ -82,6 +87,18 @@ def failing(doing: str, path: Path | str, *, found: bool = False) -> Iterator[No
         yield
     except OSError as error:
         raise SystemFailure.from_os(error, (found and error.filename) or path, doing=doing) from error
+
+
+class MountRefused(JournalfsError, identifier="mount-refused", exit_code=EXIT_SYSTEM):
+    """A mount refused what its files were asked for; `system_errno` is what it said."""
+
+    def __init__(self, message: str, system_errno: int = errnos.EIO) -> None:
+        super().__init__(message)
+        self.system_errno = system_errno
+
+
+class NoMessage(JournalfsError, identifier="no-message", exit_code=EXIT_WRONG_CALL, errno=errnos.EAGAIN):
+    """No message came to a queue in the time that somebody waits for one."""
 
 
 _SHORTAGES = frozenset((errnos.EMFILE, errnos.ENFILE, errnos.ENOMEM))

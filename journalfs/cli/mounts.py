@@ -14,9 +14,9 @@ import msgspec
 from journalfs.advice import ADVICE
 from journalfs.cli.common import GivenPath, json_option, say, when, write_json
 from journalfs.errors import SystemFailure, WrongCall
-from journalfs.exchange.targets import mounted_store
-from journalfs_mount.process.mount_table import FILESYSTEM_TYPE, mounts
-from journalfs_mount.start.mountpoint import resolved
+from journalfs.python.mounts import mount_of, mount_of_store, mount_roots
+
+__all__ = ["Refusal", "ask", "mount_of", "mount_of_store", "mount_roots", "refusals", "the_mount", "why"]
 
 # Files of a mount that answer what they are asked.
 
@@ -44,12 +44,6 @@ def ask(file: Path, line: str, *, doing: str, else_why: str) -> dict[str, Any]:
     return found
 
 
-def mount_of(path: Path) -> Path | None:
-    """The root of the journalfs mount that `path` lies in; None: it lies in none."""
-    roots, place = mount_roots(), resolved(path)
-    return next((root for root in (place, *place.parents) if root in roots), None)
-
-
 def the_mount(path: Path | None) -> Path:
     """The mount that `path` lies in; without one that of the working directory, or the only one there is.
     Raises WrongCall.
@@ -64,23 +58,6 @@ def the_mount(path: Path | None) -> Path:
         others = ", ".join(map(str, roots)) or "there is none"
         raise WrongCall(f"say which mount is meant ({others})")
     return roots[0]
-
-
-def mount_roots() -> list[Path]:
-    """Where journalfs is mounted."""
-    return sorted({Path(one.path) for one in mounts() if one.filesystem == FILESYSTEM_TYPE})
-
-
-def mount_of_store(root: Path) -> Path | None:
-    """Where a store is mounted. Mounts of which the mount table says that they are of others are not asked:
-    whoever asks one that hangs waits for it.
-    """
-    ours = [one for one in mounts() if one.filesystem == FILESYSTEM_TYPE]
-    for one in ours:
-        named = one.source.startswith("/")  # else by `-o fsname`, which may say anything
-        if (not named or root.is_relative_to(one.source)) and mounted_store(Path(one.path)) == root:
-            return Path(one.path)
-    return None
 
 
 # `journalfs why`: why a mount refused something, and what to do.

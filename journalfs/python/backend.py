@@ -1,0 +1,109 @@
+"""What does the work below the Python interface: a store of this process, or the files of a mount."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from journalfs.api import QueuePath
+
+if TYPE_CHECKING:
+    from journalfs.account.entries import Account
+    from journalfs.store.store import JournalStore
+
+Place: TypeAlias = tuple[str, str | None]
+"""An address, and a queue of it or None."""
+
+
+class Lines(Protocol):
+    """Envelope lines of one queue, as they were when it was opened."""
+
+    async def more(self) -> Sequence[bytes]:
+        """The next lines, without their newlines; empty at the end."""
+
+    def close(self) -> None: ...
+
+
+class Taken(Protocol):
+    """A message that nobody else gets until one of the two methods is called."""
+
+    @property
+    def line(self) -> bytes: ...
+
+    async def acknowledge(self) -> None: ...
+
+    async def give_back(self) -> None:
+        """Count an attempt that failed, and let others have it."""
+
+
+class Arrivals(Protocol):
+    """Messages that come to a queue from when this was made."""
+
+    async def next(self, timeout_s: float | None) -> bytes | None:
+        """The next line; None after so many seconds without one, or once the queue is gone."""
+
+    def close(self) -> None: ...
+
+
+class Backend(Protocol):
+    """Raises `JournalfsError` and nothing else."""
+
+    @property
+    def source(self) -> str:
+        """What was opened, as it was named."""
+
+    @property
+    def writes(self) -> bool: ...
+
+    async def addresses(self) -> Sequence[str]: ...
+
+    async def queues(self) -> Sequence[QueuePath]: ...
+
+    async def status(self, place: Place | None) -> Mapping[str, object]: ...
+
+    async def count(self, queue: QueuePath, selector: str | None) -> int: ...
+
+    async def lines(self, queue: QueuePath, selector: str | None) -> Lines: ...
+
+    async def arrivals(self, queue: QueuePath, selector: str | None) -> Arrivals: ...
+
+    async def publish(self, place: Place, lines: bytes) -> None: ...
+
+    async def take(self, queue: QueuePath, selector: str | None, timeout_s: float | None) -> Taken | None: ...
+
+    async def remove(self, queue: QueuePath, selector: str | None) -> int: ...
+
+    async def move(self, queue: QueuePath, selector: str | None, target: QueuePath) -> int: ...
+
+    async def create(self, place: Place) -> None: ...
+
+    async def begin(self) -> Transaction: ...
+
+    async def undo(self, since: str | None) -> Mapping[str, int]: ...
+
+    async def snapshot(self, name: str) -> None: ...
+
+    async def snapshots(self) -> Sequence[str]: ...
+
+    async def drop_snapshot(self, name: str) -> None: ...
+
+    async def of_snapshot(self, name: str) -> Backend: ...
+
+    async def of_history(self, name: str) -> Backend: ...
+
+    async def account(self) -> Account: ...
+
+    def moment(self) -> JournalStore:
+        """What never changes, in any thread. Raises `WrongCall` where that is not known here."""
+
+
+class Transaction(Protocol):
+    """Nothing of it happens before `commit`, and nothing after `roll_back`."""
+
+    async def publish(self, place: Place, lines: bytes) -> None: ...
+
+    async def take(self, queue: QueuePath, selector: str | None, timeout_s: float | None) -> Taken | None: ...
+
+    async def commit(self) -> None: ...
+
+    async def roll_back(self) -> None: ...

@@ -1,0 +1,399 @@
+"""`journalfs.open` for callers that block."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from journalfs.api import QueuePath
+from journalfs.errors import NoMessage, WrongCall
+from journalfs.python.backend import Backend, Lines, Place, Taken, Transaction
+from journalfs.python.links import Blocking
+from journalfs.python.message import Message
+from journalfs.python.names import check_selector, moment_text, named, queue_of, range_name
+from journalfs.python.opening import Opening
+from journalfs.python.outgoing import Body, Duration, Moment, duration_s, envelope_line
+
+if TYPE_CHECKING:
+    from journalfs.account.entries import Account
+    from journalfs.python.arrow import Table
+    from journalfs.python.asynchronous import AsyncStore
+    from journalfs.store.store import JournalStore
+
+T = TypeVar("T")
+
+
+class Store:
+    """A store, opened by `journalfs.open`. Use it in a `with` block, or `close` it.
+
+    It is opened when the block begins, or at the first use. Its methods may be called by several threads.
+    """
+
+    def __init__(self, opening: Opening) -> None:
+        self._opening = opening
+        self._opened: tuple[Backend, Blocking, Callable[[], None]] | None = None
+        self._closed = False
+        self._moment: Backend | None = None
+        """What of another store this is: a snapshot, or a range of its history."""
+        self.transacting: Final[ContextVar[Transaction | None]] = ContextVar("transacting", default=None)
+        """The transaction that the calling thread, or task, is in."""
+
+    # -- opening and closing ---------------------------------------------------------------------------------
+
+    def __enter__(self) -> Store:
+        self._backend()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> AsyncStore:
+        from journalfs.python.asynchronous import AsyncStore  # noqa: PLC0415 - for who awaits
+
+        self._awaited = AsyncStore(self._opening)
+        return await self._awaited.enter()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._awaited.leave(error)
+
+    def _backend(self) -> tuple[Backend, Blocking, Callable[[], None]]:
+        if self._closed:
+            raise WrongCall(f"{self._opening.path}: this store is closed; journalfs.open opens it again")
+        if self._opened is None:
+            self._opened = self._opening.blocking()
+        return self._opened
+
+    def close(self) -> None:
+        """Let go of the store: of its files, and of its locks if it was open for writing."""
+        self._closed = True
+        if self._opened is not None:
+            (_, _, close), self._opened = self._opened, None
+            close()
+
+    def readable(self) -> tuple[JournalStore, Callable[[], None]]:
+        """The store for a reader of its own, in any thread, and what closes it (for this package)."""
+        if self._moment is None:
+            self._backend()
+            return self._opening.read()
+        found = self._moment.moment()
+        return found, lambda: None
+
+    def run(self, work: Callable[[Backend], Coroutine[Any, Any, T]]) -> T:
+        """Have the store do something (for this package)."""
+        backend, link, _ = self._backend()
+        return link.run(lambda: work(backend))
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "for writing" if self._opening.write else "for reading"
+        return f"<journalfs.Store {str(self._opening.path)!r}, {state}>"
+
+    # -- what is in it ---------------------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> Queue:
+        """The queue `"address::queue"`, or an address: its messages are those of its queues, and what is
+        published to it is routed to them.
+        """
+        return Queue(self, named(name))
+
+    def __iter__(self) -> Iterator[Queue]:
+        """All queues."""
+        return iter(self.queues())
+
+    def __contains__(self, name: str) -> bool:
+        place = named(name)
+        if place[1] is None:
+            return place[0] in self.run(lambda backend: backend.addresses())
+        return place in self.run(lambda backend: backend.queues())
+
+    def queues(self) -> Sequence[Queue]:
+        return [Queue(self, place) for place in self.run(lambda backend: backend.queues())]
+
+    def addresses(self) -> Sequence[str]:
+        return self.run(lambda backend: backend.addresses())
+
+    def status(self) -> Mapping[str, Any]:
+        """What `journalfs status` shows."""
+        return self.run(lambda backend: backend.status(None))
+
+    def check(self) -> Account:
+        """The account of the store: what it has, has not, and why."""
+        return self.run(lambda backend: backend.account())
+
+    def arrow(self, columns: Sequence[str] | None = None, where: str | None = None) -> Table:
+        """The messages of all queues as columns, for whatever takes an Arrow stream; see `Queue.arrow`."""
+        from journalfs.python.arrow import Table  # noqa: PLC0415 - few ask
+
+        return Table(self.readable, None, columns, where)
+
+    # -- changing it -----------------------------------------------------------------------------------------
+
+    def create(self, name: str) -> Queue:
+        """Make an address, or a queue with its address, unless it is there."""
+        place = named(name)
+        self.run(lambda backend: backend.create(place))
+        return Queue(self, place)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that this thread publishes and takes in the block happens at its end, at once and durably, or,
+        after an exception, not at all.
+        """
+        if self.transacting.get() is not None:
+            raise WrongCall("this thread is in a transaction already; one ends before the next begins")
+        transaction = self.run(lambda backend: backend.begin())
+        token = self.transacting.set(transaction)
+        try:
+            yield
+        except BaseException:
+            self.run(lambda _: transaction.roll_back())
+            raise
+        else:
+            self._commit(transaction)
+        finally:
+            self.transacting.reset(token)
+
+    def _commit(self, transaction: Transaction) -> None:
+        try:
+            self.run(lambda _: transaction.commit())
+        except BaseException:
+            self.run(lambda _: transaction.roll_back())
+            raise
+
+    def undo(self, since: str | datetime | None = None) -> Mapping[str, int]:
+        """Bring back what the last call removed, or all that was removed since a time ("10m" ago, "14:30");
+        how many messages came back to each queue.
+        """
+        text = None if since is None else moment_text(since)
+        return self.run(lambda backend: backend.undo(text))
+
+    # -- moments ---------------------------------------------------------------------------------------------
+
+    def snapshot(self, name: str) -> Store:
+        """Keep the whole store as it is now under a name, and return that, opened for reading."""
+        self.run(lambda backend: backend.snapshot(name))
+        return self.at_snapshot(name)
+
+    def snapshots(self) -> Sequence[str]:
+        return self.run(lambda backend: backend.snapshots())
+
+    def drop_snapshot(self, name: str) -> None:
+        self.run(lambda backend: backend.drop_snapshot(name))
+
+    def at_snapshot(self, name: str) -> Store:
+        """What a snapshot holds; usable as long as this store is open."""
+        return self._within(self.run(lambda backend: backend.of_snapshot(name)))
+
+    def history(self, since: str | datetime | None = None, until: str | datetime | None = None) -> Store:
+        """What was sent between two times, consumed or not, as far as the store retains it; usable as long as
+        this store is open. Times are datetimes, or as in a shell: "-2h", "2026-01-31T14:30", "yesterday".
+        """
+        name = range_name(since, until)
+        return self._within(self.run(lambda backend: backend.of_history(name)))
+
+    def _within(self, backend: Backend) -> Store:
+        found = Store(self._opening)
+        _, link, _ = self._backend()
+        found._opened, found._moment = (backend, link, lambda: None), backend
+        return found
+
+
+class Queue:
+    """A queue of a store, or an address with all of its queues; and what a selector leaves of one (`where`).
+
+    Iterating gives its messages in the order of their arrival, a few at a time, as they were when it began.
+    """
+
+    def __init__(self, store: Store, place: Place, selector: str | None = None) -> None:
+        self._store = store
+        self._place = place
+        self._selector = selector
+
+    @property
+    def name(self) -> str:
+        """`address::queue`, or the address."""
+        return "::".join(filter(None, self._place))
+
+    def __repr__(self) -> str:
+        chosen = "" if self._selector is None else f" where {self._selector}"
+        return f"<journalfs.Queue {self.name!r}{chosen}>"
+
+    def _queues(self) -> Sequence[QueuePath]:
+        address, queue = self._place
+        if queue is not None:
+            return [(address, queue)]
+        return self._store.run(lambda backend: queue_of(backend, self._place, many=True))
+
+    def _one(self) -> QueuePath:
+        return self._store.run(lambda backend: queue_of(backend, self._place, many=False))[0]
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def where(self, selector: str) -> Queue:
+        """The messages that a JMS selector accepts, as in `"priority > 4 AND region = 'EU'"`."""
+        if self._selector is not None:
+            selector = f"({self._selector}) AND ({selector})"
+        check_selector(selector)
+        return Queue(self._store, self._place, selector)
+
+    def __iter__(self) -> Iterator[Message]:
+        for lines in self._batches():
+            yield from map(Message, lines)
+
+    def lines(self) -> Iterator[bytes]:
+        """Their envelope lines, without newlines."""
+        for lines in self._batches():
+            yield from lines
+
+    def _batches(self) -> Iterator[Sequence[bytes]]:
+        for queue in self._queues():
+            opened = self._opened(queue)
+            try:
+                while some := self._more(opened):
+                    yield some
+            finally:
+                opened.close()
+
+    def _opened(self, queue: QueuePath) -> Lines:
+        return self._store.run(lambda backend: backend.lines(queue, self._selector))
+
+    def _more(self, opened: Lines) -> Sequence[bytes]:
+        return self._store.run(lambda _: opened.more())
+
+    def __len__(self) -> int:
+        return sum(map(self._count, self._queues()))
+
+    def _count(self, queue: QueuePath) -> int:
+        return self._store.run(lambda backend: backend.count(queue, self._selector))
+
+    def __bool__(self) -> bool:
+        """True also without messages: it is a place and no list."""
+        return True
+
+    def status(self) -> Mapping[str, Any]:
+        """What `journalfs status` shows of it."""
+        return self._store.run(lambda backend: backend.status(self._place))
+
+    def follow(self, timeout: Duration | None = None) -> Iterator[Message]:
+        """The messages that come from now on, as they come; nothing is taken. Ends after `timeout` without
+        one, or once the queue is gone.
+        """
+        seconds = None if timeout is None else duration_s("timeout", timeout)
+        at, run = self._one(), self._store.run
+        arrivals = run(lambda backend: backend.arrivals(at, self._selector))
+
+        def messages() -> Iterator[Message]:
+            try:
+                while (line := run(lambda _: arrivals.next(seconds))) is not None:
+                    yield Message(line)
+            finally:
+                arrivals.close()
+
+        return messages()
+
+    def arrow(self, columns: Sequence[str] | None = None, where: str | None = None) -> Table:
+        """The messages as columns, for whatever takes an Arrow stream: `pyarrow.table(t)`,
+        `polars.DataFrame(t)`, `pandas.DataFrame.from_arrow(t)`, DuckDB's `from t`. Bodies are decoded in C,
+        as the stream is read.
+        """
+        from journalfs.python.arrow import Table  # noqa: PLC0415 - few ask
+
+        chosen = self if where is None else self.where(where)
+        return Table(self._store.readable, self._place, columns, chosen._selector)
+
+    # -- changing --------------------------------------------------------------------------------------------
+
+    def publish(
+        self,
+        body: Body = None,
+        *,
+        type: str | None = None,
+        priority: int | None = None,
+        properties: Mapping[str, Any] | None = None,
+        durable: bool | None = None,
+        delay: Moment | None = None,
+        expires: Moment | None = None,
+        group_id: str | None = None,
+        duplicate_id: str | None = None,
+        user_id: str | None = None,
+    ) -> None:
+        """Publish a message; it is durable when this returns. `delay` and `expires`: a duration from now, as
+        "1h", or a datetime. An address routes it to its queues. Waits while the address is full.
+        """
+        line = envelope_line(
+            body, type=type, priority=priority, properties=properties, durable=durable, delay=delay,
+            expires=expires, group_id=group_id, duplicate_id=duplicate_id, user_id=user_id,
+        )  # fmt: skip
+        self.publish_lines(line)
+
+    def publish_lines(self, lines: bytes) -> None:
+        """Publish envelope lines, each ended by a newline."""
+        transaction = self._store.transacting.get()
+        if transaction is None:
+            self._store.run(lambda backend: backend.publish(self._place, lines))
+        else:
+            self._store.run(lambda _: transaction.publish(self._place, lines))
+
+    @contextlib.contextmanager
+    def take(self, timeout: Duration | None = None) -> Iterator[Message]:
+        """Take the next message. At the end of the block it is acknowledged, durably; after an exception it
+        is given back, and that counts as an attempt. Raises `NoMessage` where none comes within `timeout`
+        (None: waits for ever; 0: does not wait).
+        """
+        taken = self._taken(None if timeout is None else duration_s("timeout", timeout))
+        try:
+            yield Message(taken.line)
+        except BaseException:
+            self._store.run(lambda _: taken.give_back())
+            raise
+        else:
+            self._store.run(lambda _: taken.acknowledge())
+
+    def _taken(self, seconds: float | None) -> Taken:
+        transaction, at = self._store.transacting.get(), self._one()
+        if transaction is None:
+            taken = self._store.run(lambda backend: backend.take(at, self._selector, seconds))
+        else:
+            taken = self._store.run(lambda _: transaction.take(at, self._selector, seconds))
+        if taken is None:
+            raise NoMessage(
+                f"{self.name}: no message came within {seconds or 0:g} s; timeout=None waits for ever"
+            )
+        return taken
+
+    def remove(self) -> int:
+        """Acknowledge all messages, or those that the selector accepts; how many. `Store.undo` brings them
+        back.
+        """
+        self._refuse_transaction("remove")
+        return sum(map(self._remove, self._queues()))
+
+    def _remove(self, queue: QueuePath) -> int:
+        return self._store.run(lambda backend: backend.remove(queue, self._selector))
+
+    def move(self, target: str | Queue) -> int:
+        """Move all messages, or those that the selector accepts, to another queue, in one transaction; how
+        many.
+        """
+        self._refuse_transaction("move")
+        at = named(target) if isinstance(target, str) else target._place
+        goal = self._store.run(lambda backend: queue_of(backend, at, many=False))[0]
+        source = self._one()
+        return self._store.run(lambda backend: backend.move(source, self._selector, goal))
+
+    def _refuse_transaction(self, what: str) -> None:
+        if self._store.transacting.get() is not None:
+            raise WrongCall(f"{what} is no part of a transaction, which publishes and takes")
+
+
+def open_store(path: str | Path, *, write: bool = False) -> Store:
+    """Open a store: `journalfs.open`."""
+    return Store(Opening(path, write=write))
