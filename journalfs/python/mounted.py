@@ -465,5 +465,7 @@ def _reason(path: Path) -> str:
         event = msgspec.json.decode(line)
         if event.get("event") == "refused":
             place, _, _ = str(event.get("what", "")).rpartition(": ")
-            return f": {event['reason']}" if str(path.relative_to(root)).startswith(place) else ""
+            asked = str(path.relative_to(root))
+            concerns = asked.startswith(place) or place.startswith(asked)
+            return f": {event['reason']}" if concerns else ""
     return ""
