@@ -31,6 +31,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "diff": ("journalfs.cli.diff:diff", "Say what differs between two stores, message by message."),
     "dlq": ("journalfs.cli.dlq:dlq", "Send dead letters back to where they came from."),
     "explain": ("journalfs.cli.explain:explain", "Say why journal files stay on the disk."),
+    "health": ("journalfs.cli.health:health", "Say whether a queue keeps within limits, for monitoring."),
     "help": ("journalfs.cli.help:help_", "Show what a command does."),
     "export": ("journalfs.cli.export:export", "Write a store's messages into a file."),
     "import": ("journalfs.cli.import_:import_file", "Publish the messages of an exported file."),

@@ -235,6 +235,11 @@ class Queue:
     def _one(self) -> QueuePath:
         return self._store.run(lambda backend: queue_of(backend, self._place, many=False))[0]
 
+    def queues(self) -> Sequence[Queue]:
+        """The queue, or those of the address. Raises `NoSuchName`."""
+        found = self._store.run(lambda backend: queue_of(backend, self._place, many=True))
+        return [Queue(self._store, one, self._selector) for one in found]
+
     # -- reading ---------------------------------------------------------------------------------------------
 
     def where(self, selector: str) -> Queue:
