@@ -17,6 +17,10 @@ HOLE: Final = "hole"
 """Kinds of damage: a file that is gone, and zeros where a restored backup had lost a piece."""
 
 
+DOUBTFUL: Final = "doubtful-subscription"
+"""Kind of messages that a subscription may have got by mistake."""
+
+
 @lru_cache(maxsize=4096)
 def name_of(path: Path, root: Path) -> str:
     """What a store's file is called: relative to the data directory, or whole where it lies elsewhere.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from journalfs.damage import HOLE, MISSING_FILE
+from journalfs.damage import DOUBTFUL, HOLE, MISSING_FILE
 
 PREPARED: Final = "prepared-transaction"
 """Kind of what a prepared transaction sent or acknowledged."""
@@ -51,6 +51,7 @@ _DO: Final[Mapping[str, str]] = {
     "page-counter": "nothing: a broker counts anew when it starts",
     "duplicate-id": "nothing: a broker forgets one of them when it starts",
     PREPARED: "commit or roll it back: rename it to .journalfs/transactions/committed, or rmdir it",
+    DOUBTFUL: "look at the oldest messages of the subscription: it may have begun after them",
     "orphan": "journalfs check --set-aside moves it out of the way",
     "page-set-aside": "look at it; then it may be removed",
     "missing-id": f"{_PUT_BACK}; without one, journalfs compact --discard-damage STORE forgets it",

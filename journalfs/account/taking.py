@@ -27,7 +27,7 @@ from journalfs.account.entries import (
     exactly,
     summary,
 )
-from journalfs.damage import MISSING_FILE, Damage, name_of
+from journalfs.damage import DOUBTFUL, MISSING_FILE, Damage, name_of
 from journalfs.engine.lines import LineBatch
 from journalfs.engine.state_batch import file_slots
 from journalfs.format.record_types import MessageType, RecordKind
@@ -53,6 +53,7 @@ _STANDINGS: Final[Mapping[str, Standing]] = {
     "incomplete-transaction": Standing.UNDECIDED,
     UNDECIDED: Standing.UNDECIDED,
     "lost-binding": Standing.LIVE,
+    DOUBTFUL: Standing.LIVE,
 }
 """By kind of damage; every other kind is of bytes that are there."""
 
@@ -148,7 +149,8 @@ def _count_of(damage: Damage) -> Count:
     if damage.messages < 0:
         return UNKNOWN
     # What was read of a page before it went may have been consumed since, in records that are lost too.
-    return at_most(damage.messages) if damage.kind == MISSING_FILE else exactly(damage.messages)
+    is_bound = damage.kind in (MISSING_FILE, DOUBTFUL)
+    return at_most(damage.messages) if is_bound else exactly(damage.messages)
 
 
 def _moved(entry: Entry) -> Totals:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from journalfs.account.advice import advice_of
+from journalfs.account.entries import Entry
 from journalfs.cli import common
 from journalfs.errors import EXIT_DAMAGED
 from journalfs.inspect.deep import checked
@@ -51,7 +52,8 @@ def check(*, store: Path, older: common.Older, deep: bool, set_aside: bool, as_j
     account = done.account
     if as_json:
         sound = {"kind": "sound", "messages": done.read.messages, "damage": 0}
-        common.write_json([*([*account.json_rows()] or [sound]), *settings])
+        keys = dict.fromkeys(Entry.__struct_fields__) | {"bound": None}
+        common.write_json([*([*account.json_rows()] or [sound]), *({**keys, **one} for one in settings)])
     else:
         rows = [entry.json() for entry in account.entries]
         if rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -14,10 +15,14 @@ import pytest
 from journalfs.account.entries import Account, Entry
 from journalfs.account.taking import account_of
 from journalfs.api import VirtualDirectory
+from journalfs.errors import EXIT_DAMAGED
 from journalfs.inspect.deep import checked
 from journalfs.store import open_store
 from tests.account.damaging import EVERY, OF_BINDINGS, OF_BODIES, OF_JOURNAL, OF_PAGES
+from tests.cli.running import journalfs
 from tests.frozen import OLDER_STORES
+from tests.mounting import journalfs as process
+from tests.mounting import mounted
 
 Copy = Callable[[str], Path]
 Losses = Counter[tuple[str, str, str | None, int | None]]
@@ -88,3 +93,28 @@ def test_everything_that_looks_says_the_same(store_copy: Copy, name: str, damage
         assert {kind for kind, *_ in more} <= (OF_DEEP if deep else set()), more
         if not more:
             assert done.totals == account.totals
+
+
+@pytest.mark.mount
+@pytest.mark.rule("S-300", "S-301", "S-302")
+@pytest.mark.parametrize("damage", ["page_gone", pytest.param("body_gone", marks=pytest.mark.long)])
+def test_commands_and_a_mount_say_the_same(store_copy: Copy, tmp_path: Path, damage: str) -> None:
+    """As their users call them, without an index from before the damage."""
+    data = store_copy("large-and-paged") / "data"
+    EVERY[damage](data)
+    check = journalfs("check", "--json", data)
+    rows = [json.loads(line) for line in check.stdout.splitlines()]
+    assert check.returncode == EXIT_DAMAGED
+    counted = Counter(row["kind"] for row in rows if row["standing"] in ("damaged", "missing"))
+    assert counted
+    status = json.loads(journalfs("status", "--json", data).stdout)["account"]
+    assert (status["whole"], status["kinds"]) == (False, counted)
+    told = process("ls", data).stderr
+    assert f"damage in {counted.total()} place" in told
+    with mounted(data, tmp_path / "mnt") as mount:
+        control = mount.path / ".journalfs"
+        assert json.loads((control / "status.json").read_text())["account"] == status
+        listed = [json.loads(path.read_text()) for path in sorted((control / "damaged").glob("*.json"))]
+        assert all(row in rows for row in listed)
+        assert Counter(row["kind"] for row in listed) == counted
+        assert "\njournalfs_whole 0.0\n" in (control / "metrics").read_text()

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from journalfs.account.entries import Bound
+from journalfs.account.taking import account_of
+from journalfs.damage import DOUBTFUL
 from journalfs.errors import DecodeError
 from journalfs.records.older import derived_from, openwire
+from journalfs.records.older.kaha import closed_mark
 from journalfs.store import open_store
 from journalfs.views.transactions import prepared_transactions
 from tests.frozen import PristineStores, load_expected
@@ -78,6 +84,52 @@ def test_a_store_that_was_killed_is_replayed(stores: PristineStores, tmp_path: P
         assert made is not None
         said = dict(made.notes)["read-from"]
         assert ("replayed" in said) == name.endswith("killed")
+
+
+def killed(root: Path) -> Path:
+    """Take back what says that the reference store was closed: its broker was killed instead. Returns the
+    folder of the reference store.
+    """
+    (folder,) = root.rglob("kr-store")
+    mark = closed_mark(folder / "state")
+    assert mark is not None
+    path, offset = mark
+    with path.open("r+b") as file:
+        file.seek(offset)
+        assert file.read(1) == b"\1"
+        file.seek(offset)
+        file.write(b"\0")
+    return folder
+
+
+@pytest.mark.rule("S-304")
+def test_a_late_subscription_of_a_killed_broker_has_nothing_earlier(
+    store_copy: Callable[[str], Path], truth: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    """No data log of ActiveMQ 5.0 says when it began. The reference store does, up to its last checkpoint."""
+    root = store_copy("amq-5.0-clean")
+    killed(root)
+    with closing(open_store(root, derived=tmp_path)) as store:
+        made = derived_from(store.core.root)
+        lines = {queue: len(found) for queue, found in lines_by_queue(store).items()}
+    assert made is not None
+    assert "replayed" in dict(made.notes)["read-from"]
+    assert lines == {queue: len(messages) for queue, messages in wanted(truth["amq-5.0-clean"]).items()}
+
+
+@pytest.mark.rule("S-304")
+def test_what_may_be_earlier_is_counted_where_nothing_tells(
+    store_copy: Callable[[str], Path], truth: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    root = store_copy("amq-5.0-clean")
+    shutil.rmtree(killed(root) / "data")
+    with closing(open_store(root, derived=tmp_path)) as store:
+        account = account_of(store)
+        found = [one for one in account.entries if one.kind == DOUBTFUL]
+    assert found
+    assert not account.whole
+    assert all(one.messages.bound is Bound.AT_MOST and one.messages.messages for one in found)
+    assert {one.file for one in found} == {"kr-store/data"}
 
 
 @pytest.mark.parametrize("sequence", ["7", "9" * 19, "9" * 5000, "x"])

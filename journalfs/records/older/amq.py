@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from journalfs import door
-from journalfs.damage import Damage
+from journalfs.damage import DOUBTFUL, Damage
 from journalfs.engine.older import AMQ, Row
 from journalfs.errors import DecodeError
 from journalfs.records.older import kaha, openwire
@@ -151,6 +151,7 @@ def read_content(source: Source) -> AmqContent:
     closed = content is not None
     if content is None:
         content = replayed(source, logs, damage)
+        forget_earlier(source.root / "kr-store", content, damage)
     return AmqContent(content, closed, damage, logs, refused)
 
 
@@ -163,6 +164,45 @@ def replayed(source: Source, logs: Mapping[int, Path], damage: list[Damage]) -> 
     return content
 
 
+def forget_earlier(folder: Path, content: Content, damage: list[Damage]) -> None:
+    """Take from durable subscriptions that no data log tells of (ActiveMQ 5.0 to 5.2) what was sent before
+    they began, as far as the reference store tells: it has what each still gets, as of its last checkpoint. A
+    broker that replays gives a late subscription all of that. Where it does not tell, `damage` counts what is
+    doubtful.
+    """
+    early = [found for found in _subscriptions(folder, []) if found.destination is not None]
+    if not early:
+        return
+    kept = Content()
+    try:
+        kaha.read_references(folder, kept, [])
+        refused = None
+    except (DecodeError, OSError, IndexError) as error:
+        refused = str(error)
+    for found in early:
+        assert found.destination is not None
+        topic, key = found.destination.name, subscription_key(found.client, found.name)
+        one = content.topic(topic)[key]
+        known = kept.topic(topic).get(key)
+        if refused is None and known is not None:
+            places = [_at(place) for other in kept.topic(topic).values() for place in other.messages.values()]
+            checkpoint = max(places, default=(-1, -1))
+            for identity, place in list(one.messages.items()):
+                if identity not in known.messages and _at(place) <= checkpoint:
+                    del one.messages[identity]
+        elif one.messages:
+            why = f"the reference store cannot be read: {refused}" if refused else "the broker died before"
+            reason = (
+                f"when subscription {found.client}:{found.name} of {topic} began is not known ({why}): some "
+                f"of its {len(one.messages)} messages may have been sent before that"
+            )
+            damage.append(Damage(f"{folder.name}/data", 0, 0, DOUBTFUL, reason, messages=len(one.messages)))
+
+
+def _at(place: Place) -> tuple[int, int]:
+    return place.file, place.offset
+
+
 def write_content(
     source: Source, found: AmqContent, out: DerivedStore, told: Told | None = None
 ) -> ContentWriter:
@@ -170,7 +210,7 @@ def write_content(
     if found.refused is not None:
         out.refused(log_folder(source), source.root, found.refused)
     for one in found.damage:
-        out.damage(one.file, one.offset, one.length_bytes, one.kind, one.reason)
+        out.damage(one.file, one.offset, one.length_bytes, one.kind, one.reason, messages=one.messages)
     places = Places(found.logs, log_folder(source), "data-{}", source.root)
     try:
         load = partial(_command, places)

@@ -528,10 +528,12 @@ class DerivedStore:
 
     # -- what is said beside ---------------------------------------------------------------------------------
 
-    def damage(self, file: str, offset: int, length_bytes: int, kind: str, reason: str) -> None:
-        """What could not be read, and where in the source."""
+    def damage(
+        self, file: str, offset: int, length_bytes: int, kind: str, reason: str, *, messages: int = -1
+    ) -> None:
+        """Note what could not be read, and where in the source. `messages`: how many are doubtful."""
         # What a table is called is a string of SQLAlchemy's own.
-        self.damaged.append(Damage(str(file), offset, length_bytes, kind, str(reason)))
+        self.damaged.append(Damage(str(file), offset, length_bytes, kind, str(reason), messages=messages))
 
     def refused(self, path: Path, root: Path, error: OSError) -> None:
         """The same of what could not be opened; `root` is the source's."""

@@ -71,7 +71,7 @@ def adapter_for(source: Kind) -> Adapter:
     return cast("Adapter", getattr(import_module(module), name))
 
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Of derived stores; those of another one are made anew."""
 
 DESCRIPTION: Final = Path("journalfs", "older.json")
