@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from journalfs.change.address_rules import AddressRules
@@ -190,6 +191,9 @@ class Paging:
         self._take_over = take_over
         self._paging: set[str] = set()
         self._writers: dict[str, PageWriter] = {}
+        self._begun: dict[str, Path] = {}
+        """By address: folders that could not be made. Where something of one is left, a second one would be
+        damage, so no other is tried."""
         self._changing: dict[str, FairLock] = {}
         """By address: a page is being begun, or a folder made."""
         self._holds: dict[str, list[Hold]] = {}
@@ -393,9 +397,12 @@ class Paging:
         if writer is None:
             paged = self._core.paged(address)
             if paged is None:
-                folder = self.pages.new_folder(self._core.layout.paging_dir, self._journals.ids.draw)
-                with failing("make a page folder", folder):
-                    await offload(lambda: self.pages.make_folder(folder, ADDRESS_FILE_NAME, address))
+                folder = self._begun.get(address)
+                if folder is None:
+                    folder = self.pages.new_folder(self._core.layout.paging_dir, self._journals.ids.draw)
+                    self._begun[address] = folder
+                await self._make_folder(folder, address)
+                del self._begun[address]
             else:
                 folder = paged.path
             writer = self._writers[address] = PageWriter(
@@ -406,6 +413,10 @@ class Paging:
                 failed=self._journals.messages.committer.give_up,
             )
         return writer
+
+    async def _make_folder(self, folder: Path, address: str) -> None:
+        with failing("make a page folder", folder):
+            await offload(lambda: self.pages.make_folder(folder, ADDRESS_FILE_NAME, address))
 
     def _end_of(self, address: str, paged: PagedAddress | None) -> PageEnd:
         """Where to go on: in the last page, unless something is wrong with its end, it is of other queues, a

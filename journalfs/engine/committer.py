@@ -311,6 +311,9 @@ class Committer:
                     self._while_waiting()
                     await self._until_event()
                     self._collect(0)
+        except BaseException:
+            self.break_off()  # nobody else could wait for what is under way, or learn of it
+            raise
         finally:
             self._leading = False
             self._appoint()

@@ -10,6 +10,7 @@ import os
 import sys
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from journalfs import door
@@ -66,10 +67,22 @@ class PageFile:
 
 def make_page_folder(folder: Path, address_file: str, content: bytes, *, datasync: bool) -> None:
     """Make a folder with the file that names its address; both are durable on return. A crash leaves a folder
-    that nobody looks into, or a whole one.
+    that nobody looks into, or a whole one; an error leaves none, if that can be.
     """
     door.make_folders(folder.parent)
+    if door.is_folder(folder):
+        remove_page_folder(folder, datasync=datasync)  # of an attempt that failed
     door.make_folder(folder)
+    try:
+        _name_address(folder, address_file, content, datasync=datasync)
+    except BaseException:
+        # A second folder of the address would be damage: nobody is shown what is in it.
+        with suppress(OSError):
+            remove_page_folder(folder, datasync=datasync)
+        raise
+
+
+def _name_address(folder: Path, address_file: str, content: bytes, *, datasync: bool) -> None:
     descriptor = door.create(folder / address_file)
     try:
         door.write_all(descriptor, content)

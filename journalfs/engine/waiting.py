@@ -6,9 +6,13 @@ trio is imported by who waits: commands that never do start faster without it.
 
 from __future__ import annotations
 
+import _thread
+import contextvars
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from queue import Empty, SimpleQueue
 from time import monotonic_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
@@ -31,27 +35,133 @@ class Crowd(Protocol):
         """Return when whoever has something to change at this moment has begun to."""
 
 
+WORKERS_KEPT: Final = 2
+"""Threads that stay once they were begun. Another needs memory, which may be out when it is needed."""
+WORKERS_MAX: Final = 64
+WORKER_IDLE_S: Final = 10.0
+WORKER_BEGINS_S_MAX: Final = 5.0
+WORKER_STACK_BYTES: Final = 1 << 20
+
+
+class _Workers:
+    """Threads that work through one queue. `threading.Thread.start` waits without an end for a thread that
+    found no memory to begin with, and the event loop with it. Here only the first one is waited for, and not
+    for long.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._lock = _thread.allocate_lock()
+        self._threads = self._pending = 0
+
+    def submit(self, job: Callable[[], None]) -> bool:
+        """Have a thread run `job`, which raises nothing. False: there is no thread, nor can one be begun."""
+        with self._lock:
+            if self._pending >= self._threads and self._threads < WORKERS_MAX:
+                self._begin()
+            while 0 < self._threads < WORKERS_KEPT and self._begin():
+                continue
+            if not self._threads:
+                return False
+            self._jobs.put(job)
+            self._pending += 1
+        return True
+
+    def _begin(self) -> bool:
+        """Begin one more, if the system allows. That it runs is known of the first one only."""
+        stack_bytes = _thread.stack_size(WORKER_STACK_BYTES)
+        try:
+            begun = _thread.allocate_lock()
+            begun.acquire()
+            _thread.start_new_thread(self._work, (begun,))
+        except (RuntimeError, MemoryError):
+            return False
+        finally:
+            _thread.stack_size(stack_bytes)
+        if not self._threads and not begun.acquire(timeout=WORKER_BEGINS_S_MAX):
+            return False
+        self._threads += 1
+        return True
+
+    def _work(self, begun: _thread.LockType) -> None:
+        begun.release()
+        while True:
+            try:
+                job = self._jobs.get(timeout=WORKER_IDLE_S)
+            except Empty:
+                if self._may_end():
+                    return
+                continue
+            job()
+            with self._lock:
+                self._pending -= 1
+
+    def _may_end(self) -> bool:
+        with self._lock:
+            ends = self._threads > WORKERS_KEPT and self._jobs.empty()
+            self._threads -= ends
+        return ends
+
+
+_workers = _Workers()
+
+
+def _forget_workers() -> None:
+    global _workers  # noqa: PLW0603 - threads do not live on in a process that was forked
+    _workers = _Workers()
+
+
+os.register_at_fork(after_in_child=_forget_workers)
+
+
 async def in_a_thread(
     work: Callable[[], _Result], *, limiter: trio.CapacityLimiter | None = None, abandon: bool = False
 ) -> _Result:
-    """Run `work` in a thread, or here where the system gives the process no further thread: cleaning up
-    after a change has to be done all the same. `abandon`: it is not waited for when cancelled.
+    """Run `work` in a thread, or here where the system gives the process none: cleaning up after a change has
+    to be done all the same. `abandon`: it is not waited for when cancelled.
     """
     import trio
 
-    ended = False
+    await trio.lowlevel.checkpoint_if_cancelled()
+    token, task = trio.lowlevel.current_trio_token(), trio.lowlevel.current_task()
+    run = contextvars.copy_context().run
+    ended: list[_Result | BaseException] = []
+    failed = is_waited_for = True
 
-    def noted() -> _Result:
-        nonlocal ended
-        ended = True
-        return work()
+    def report() -> None:
+        if is_waited_for:
+            trio.lowlevel.reschedule(task)
 
-    try:
-        return await trio.to_thread.run_sync(noted, limiter=limiter, abandon_on_cancel=abandon)
-    except RuntimeError as error:
-        if ended or "new thread" not in str(error):
-            raise
-    return work()
+    def job() -> None:
+        nonlocal failed
+        try:
+            ended.append(run(work))
+            failed = False
+        except BaseException as error:
+            ended.append(error)
+        while True:
+            try:
+                token.run_sync_soon(report)
+            except MemoryError:
+                continue  # who waits would do so without an end
+            except trio.RunFinishedError:
+                pass
+            return
+
+    def leave(_: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
+        nonlocal is_waited_for
+        is_waited_for = not abandon
+        return trio.lowlevel.Abort.SUCCEEDED if abandon else trio.lowlevel.Abort.FAILED
+
+    async with limiter or trio.to_thread.current_default_thread_limiter():
+        if not _workers.submit(job):
+            return work()
+        await trio.lowlevel.wait_task_rescheduled(leave)
+    found = ended[0]
+    if failed:
+        assert isinstance(found, BaseException)
+        raise found
+    return found  # type: ignore[return-value]
 
 
 async def offload(work: Callable[[], _Result]) -> _Result:

@@ -14,7 +14,7 @@ from typing import Final
 import pyfuse3
 import trio
 
-from journalfs.api import REST, Store
+from journalfs.api import REST, Store, in_a_thread
 from journalfs.clock import Clock, SystemClock
 from journalfs.errors import JournalfsError, MountFailed, SystemFailure
 from journalfs.store_owner import as_started
@@ -314,6 +314,7 @@ class _Mount:
         wait, and ends the mount: as where a thread that was being started found no memory, which Python waits
         for without an end, deaf to signals.
         """
+        await in_a_thread(lambda: None)  # while there is memory for threads: some of them stay
         front = self._front
         if front is None:
             return

@@ -2,14 +2,21 @@
  *
  * `failing_arm` says which kind of call fails from its n-th on, how often, and with which errno; SHORT makes it do only
  * a part of what it was asked for. Calls are counted from `failing_arm` to `failing_disarm`, in all threads.
+ *
+ * KILL ends the process at that call, and CUT does so as if the power had been cut: of each write that was not synced
+ * all, nothing, or some of its sectors are left. Writes through mappings, and changes of names, are not undone.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -17,12 +24,100 @@
 #include <unistd.h>
 
 enum { ALLOC, MAP, OPEN, WRITE, SYNC, RENAME, UNLINK, TRUNCATE, ROOM, LINK, FOLDER, SUBMIT, KINDS };
-enum { SHORT = -1 };
+enum { SHORT = -1, CUT = -2, KILL = -3 };
+enum { UNSYNCED_MAX = 1 << 14, FILES_MAX = 1 << 10, SECTOR = 512 };
 
 static atomic_long seen[KINDS];
 static long first[KINDS], times[KINDS];
 static int with[KINDS];
 static atomic_int armed;
+
+static struct { dev_t device; ino_t inode; int fd; } files[FILES_MAX];
+static struct { int file; off_t offset; size_t length; unsigned char *before; } unsynced[UNSYNCED_MAX];
+static int file_count, unsynced_count;
+static atomic_int logs, dead;
+static unsigned long chance;
+static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+void *__libc_malloc(size_t bytes);
+
+static int file_of(int fd) {
+    struct stat what;
+    char name[64];
+    if (fstat(fd, &what) || !S_ISREG(what.st_mode)) return -1;
+    for (int i = 0; i < file_count; i++)
+        if (files[i].device == what.st_dev && files[i].inode == what.st_ino) return i;
+    if (file_count == FILES_MAX) return -1;
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    const int again = (int)syscall(SYS_openat, AT_FDCWD, name, O_RDWR | O_CLOEXEC, 0);
+    if (again < 0) return -1;
+    files[file_count].device = what.st_dev, files[file_count].inode = what.st_ino, files[file_count].fd = again;
+    return file_count++;
+}
+
+/* What is there before a write that is not durable by itself. */
+static void note_write(int fd, size_t length, off_t offset) {
+    if (!atomic_load(&logs)) return;
+    pthread_mutex_lock(&log_mutex);
+    const int file = file_of(fd);
+    if (file >= 0 && unsynced_count < UNSYNCED_MAX) {
+        unsigned char *const before = __libc_malloc(length + 1);
+        memset(before, 0, length + 1);
+        syscall(SYS_pread64, files[file].fd, before, length, offset);
+        unsynced[unsynced_count].file = file, unsynced[unsynced_count].offset = offset;
+        unsynced[unsynced_count].length = length, unsynced[unsynced_count++].before = before;
+    }
+    pthread_mutex_unlock(&log_mutex);
+}
+
+static void note_sync(int fd) {
+    if (!atomic_load(&logs)) return;
+    pthread_mutex_lock(&log_mutex);
+    const int file = file_of(fd);
+    int kept = 0;
+    for (int i = 0; i < unsynced_count; i++) {
+        if (unsynced[i].file == file)
+            free(unsynced[i].before);
+        else
+            unsynced[kept++] = unsynced[i];
+    }
+    unsynced_count = kept;
+    pthread_mutex_unlock(&log_mutex);
+}
+
+static unsigned long draw(void) {
+    chance ^= chance << 13, chance ^= chance >> 7, chance ^= chance << 17;
+    return chance >> 8;
+}
+
+static void undo(int i, size_t at, size_t length) {
+    syscall(SYS_pwrite64, files[unsynced[i].file].fd, unsynced[i].before + at, length, unsynced[i].offset + (off_t)at);
+}
+
+static void cut(void) {
+    atomic_store(&dead, 1);
+    pthread_mutex_lock(&log_mutex);
+    for (int i = unsynced_count - 1; i >= 0; i--) {
+        const unsigned long fate = draw() % 10;
+        if (fate < 3) continue;
+        if (fate < 6) {
+            undo(i, 0, unsynced[i].length);
+            continue;
+        }
+        for (size_t at = 0, length; at < unsynced[i].length; at += length) {
+            length = SECTOR - (size_t)(unsynced[i].offset + (off_t)at) % SECTOR;
+            if (length > unsynced[i].length - at) length = unsynced[i].length - at;
+            if (draw() & 1) undo(i, at, length);
+        }
+    }
+    kill(getpid(), SIGKILL);
+}
+
+/* From here on power may be cut. */
+void failing_log(unsigned long seed) {
+    chance = seed * 2654435761u + 88172645463325252u;
+    atomic_store(&logs, 1);
+}
 
 void failing_arm(int kind, long nth, long how_often, int error) {
     for (int i = 0; i < KINDS; i++) seen[i] = first[i] = 0;
@@ -40,6 +135,8 @@ static int fails(int kind) {
     const long n = atomic_fetch_add(&seen[kind], 1) + 1;
     if (!first[kind] || n < first[kind] || n >= first[kind] + times[kind]) return 0;
     if (with[kind] == SHORT) return SHORT;
+    if (with[kind] == CUT) cut();
+    if (with[kind] == KILL) kill(getpid(), SIGKILL);
     errno = with[kind];
     return 1;
 }
@@ -99,6 +196,8 @@ int openat64(int folder, const char *name, int flags, ...) { MODE_OF(flags) retu
 static ssize_t written(int fd, const void *bytes, size_t length, off_t offset) {
     const int how = fails(WRITE);
     if (how == 1) return -1;
+    while (atomic_load(&dead)) pause();
+    note_write(fd, length, offset);
     return syscall(SYS_pwrite64, fd, bytes, how == SHORT && length > 1 ? length / 2 : length, offset);
 }
 
@@ -108,6 +207,7 @@ ssize_t pwrite64(int fd, const void *bytes, size_t length, off_t offset) { retur
 ssize_t pwritev2(int fd, const struct iovec *pieces, int count, off_t offset, int flags) {
     const int how = fails(WRITE);
     if (how == 1) return -1;
+    while (atomic_load(&dead)) pause();
     struct iovec part = pieces[0];
     if (how == SHORT && count == 1 && part.iov_len > 1) part.iov_len /= 2, pieces = &part;
     return syscall(SYS_pwritev2, fd, pieces, count, offset, 0, flags);
@@ -115,14 +215,22 @@ ssize_t pwritev2(int fd, const struct iovec *pieces, int count, off_t offset, in
 
 ssize_t write(int fd, const void *bytes, size_t length) {
     struct stat what;
-    const int is_file = atomic_load(&armed) && fstat(fd, &what) == 0 && S_ISREG(what.st_mode);
+    const int looks = atomic_load(&armed) || atomic_load(&logs);
+    const int is_file = looks && fstat(fd, &what) == 0 && S_ISREG(what.st_mode);
     const int how = is_file ? fails(WRITE) : 0;
     if (how == 1) return -1;
+    while (is_file && atomic_load(&dead)) pause();
+    if (is_file) note_write(fd, length, lseek(fd, 0, SEEK_CUR));
     return syscall(SYS_write, fd, bytes, how == SHORT && length > 1 ? length / 2 : length);
 }
 
 /* Who loads this is killed, and the machine goes on: nothing has to reach the disk. */
-int fsync(int fd) { return fails(SYNC) ? -1 : fcntl(fd, F_GETFD) < 0 ? -1 : 0; }
+int fsync(int fd) {
+    if (fails(SYNC) || fcntl(fd, F_GETFD) < 0) return -1;
+    while (atomic_load(&dead)) pause();
+    note_sync(fd);
+    return 0;
+}
 int fdatasync(int fd) { return fsync(fd); }
 int msync(void *map, size_t length, int flags) { return fails(SYNC) ? -1 : 0; }
 

@@ -23,11 +23,11 @@ from dataclasses import asdict, dataclass, field
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 import trio
 
-from journalfs.errors import JournalfsError, WriteFailed
+from journalfs.errors import JournalfsError, ReadOnlyStore, WriteFailed
 from journalfs.ids import MessageId
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
@@ -120,6 +120,9 @@ class Failing:
 
 # ---- what is done ----
 
+Around: TypeAlias = Callable[[Callable[[], Awaitable[object]]], Awaitable[object]]
+"""Does it, with calls failing meanwhile."""
+
 
 class User:
     """Does things to the store, and says what it begins and what is done."""
@@ -138,13 +141,18 @@ class User:
         work: Callable[[], Awaitable[object]],
         adds: set[Place] = frozenset(),  # type: ignore[assignment]
         removes: set[Place] = frozenset(),  # type: ignore[assignment]
-        around: Callable[[Callable[[], Awaitable[object]]], Awaitable[object]] | None = None,
+        around: Around | None = None,
     ) -> None:
         change = Change(next(self._numbers), frozenset(adds), frozenset(removes))
-        begun, done = change.line("begun"), change.line("done")
+        begun, done, failed = (change.line(word) for word in ("begun", "done", "failed"))
         self.say(begun)
         self.history.take(begun)
-        await (work() if around is None else around(work))
+        try:
+            await (work() if around is None else around(work))
+        except ReadOnlyStore:
+            self.say(failed)  # nothing of it was staged
+            self.history.take(failed)
+            raise
         self.say(done)
         self.history.take(done)
 
@@ -200,29 +208,34 @@ class User:
         )
 
     def taking(self, path: tuple[str, str], *, well: bool = True) -> Any:
-        (first, *_) = self.messages(path)
+        """Take one; which it is, is known then: after a compaction the order of moved ones is another."""
 
         async def work() -> None:
             consumer = self.store.consumer(path)
             try:
                 delivery = consumer.take()
-                assert delivery is not None
+                assert delivery is not None, "what is shown can be taken"
                 try:
                     line = json.loads(bytes(delivery.line.read(0, delivery.line.size_bytes)))
+                    gone = {(path[1], line["body"])} if well else set[Place]()
                 except BaseException:
                     await delivery.give_back(failed=False)
                     raise
-                assert line["body"] == first, "it comes in its order"
-                await (delivery.acknowledge() if well else delivery.give_back(failed=True))
+                await self.change(
+                    delivery.acknowledge if well else partial(delivery.give_back, failed=True), set(), gone
+                )
             finally:
                 await consumer.close()
 
-        return partial(self.change, work, set(), {(path[1], first)} if well else set())
+        async def act(around: Around | None = None) -> None:
+            await (work() if around is None else around(work))
+
+        return act
 
     def undoing(self, gone: set[Place]) -> Any:
         async def work() -> None:
             undone = await self.store.keeping.undo_last()
-            assert sum(undone.back.values()) == len(gone)
+            assert sum(undone.back.values()) == len(gone), f"{undone} instead of {gone}"
 
         return partial(self.change, work, gone)
 
@@ -401,13 +414,25 @@ async def live(case: Case, root: Path, failing: Failing, say: Callable[[str], No
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-_ENDS = (MemoryError, OSError, JournalfsError, trio.TrioInternalError, trio.Cancelled, trio.RunFinishedError)
+ENDS: Final = (
+    MemoryError,
+    OSError,
+    JournalfsError,
+    trio.TrioInternalError,
+    trio.Cancelled,
+    trio.RunFinishedError,
+)
 """With what a process may end for lack of something."""
 
 
-def _leaves(error: BaseException) -> list[BaseException]:
+def may_end(error: BaseException) -> bool:
+    """Whether a process may end with it. Python says so of a lock for which there is no memory."""
+    return isinstance(error, ENDS) or "can't allocate lock" in str(error)
+
+
+def leaves(error: BaseException) -> list[BaseException]:
     if isinstance(error, BaseExceptionGroup):
-        return [leaf for one in error.exceptions for leaf in _leaves(one)]
+        return [leaf for one in error.exceptions for leaf in leaves(one)]
     return [error]
 
 
@@ -423,7 +448,7 @@ def _child(case: Case, root: Path, failing: Failing, out: int) -> None:
     except BaseException as error:
         failing.disarm()
         life.ended = "".join(traceback.format_exc())[-2500:]
-        life.wrong += [f"unexpected: {one!r}" for one in _leaves(error) if not isinstance(one, _ENDS)]
+        life.wrong += [f"unexpected: {one!r}" for one in leaves(error) if not may_end(one)]
         life.seen = failing.seen(case)
         say(json.dumps(["life", asdict(life)]) + "\n")
     os.kill(os.getpid(), signal.SIGKILL)

@@ -11,7 +11,7 @@ from tests.pressure.conftest import Lives
 from tests.pressure.lives import ACTS, Case, Life
 
 QUICK = ("publish many", "take", "remove some", "move paged")
-FEW = 12
+FEW = 6
 SEED = 48
 
 
