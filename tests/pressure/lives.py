@@ -283,8 +283,8 @@ async def _create_queue(user: User) -> Any:
 
 
 async def _delete_queue(user: User) -> Any:
-    gone = {(B[1], text) for text in user.messages(B)}
-    return partial(user.change, partial(user.store.delete_queue, *B), set(), gone)
+    await user.removing(B, len(user.messages(B)))()
+    return partial(user.change, partial(user.store.delete_queue, *B))
 
 
 async def _acknowledge_all(user: User) -> Any:
