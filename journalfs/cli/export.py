@@ -53,6 +53,7 @@ FORMATS = ("lines", "xml", "jsonl", "parquet")
 )
 @click.option("--directory", type=GivenPath(), metavar="DIR", help="lines: the journal, if not STORE's.")
 @click.option("--extension", metavar="TEXT", help="lines: how the journal's files end. Default: amq or hq.")
+@click.option("--prefix", metavar="TEXT", help="lines: how their names begin, where others lie beside them.")
 @click.option("--overwrite", is_flag=True, help="OUT may be there, and is replaced.")
 @filter_options
 @json_option
@@ -66,6 +67,7 @@ def export(
     derived: Path | None,
     directory: Path | None,
     extension: str | None,
+    prefix: str | None,
     overwrite: bool,
     as_json: bool,
 ) -> None:
@@ -85,9 +87,8 @@ def export(
         if file_format == "lines":
             if not wanted.is_all:
                 raise WrongCall("--format lines has every record of the journal: no option chooses messages")
-            lost = _write_lines(
-                source if directory is None else directory, extension, file, direct=directory is not None
-            )
+            place, names = source if directory is None else directory, (prefix, extension)
+            lost = _write_lines(place, names, file, direct=directory is not None)
             books, losses = (None, []) if directory is not None else _books_of_lines(source)
         else:
             lost = 0
@@ -100,8 +101,9 @@ def export(
         sys.exit(EXIT_DAMAGED)
 
 
-def _write_lines(path: Path, extension: str | None, file: BinaryIO, *, direct: bool) -> int:
-    """How many places could not be read."""
+def _write_lines(path: Path, names: tuple[str | None, str | None], file: BinaryIO, *, direct: bool) -> int:
+    """Return how many places could not be read. `names`: how files of the journal begin and end."""
+    prefix, extension = names
     try:
         journal = Path(os.path.realpath(path)) if direct else journal_directory(path)
     except OlderStore as older:
@@ -109,7 +111,7 @@ def _write_lines(path: Path, extension: str | None, file: BinaryIO, *, direct: b
     if extension is None:
         extension = "hq" if any(journal.glob("*.hq")) else "amq"
     told = Told(_tell)
-    write_encoded(journal, extension, file, told.lost)
+    write_encoded(journal, extension, file, told.lost, prefix=prefix)
     return told.lost_count
 
 

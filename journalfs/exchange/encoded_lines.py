@@ -32,13 +32,22 @@ _KINDS: Final = {
 _IN_TX: Final = frozenset({RecordKind.ADD_TX, RecordKind.UPDATE_TX, RecordKind.DELETE_TX})
 
 
-def write_encoded(directory: Path, extension: str, out: BinaryIO, lost: Callable[[str], None]) -> None:
+def write_encoded(
+    directory: Path,
+    extension: str,
+    out: BinaryIO,
+    lost: Callable[[str], None],
+    *,
+    prefix: str | None = None,
+) -> None:
     """Write the whole journal of a directory. Memory grows with one file. `lost` is told of each place that
-    cannot be read. Raises `WrongCall` where there is no journal, `OSError`.
+    cannot be read. `prefix`: of the names of its files, where others lie beside them. Raises `WrongCall`
+    where there is no journal, `OSError`.
     """
-    files = journal_files(directory, extension, lost)
+    begins = "" if prefix is None else f"{prefix}-"
+    files = [one for one in journal_files(directory, extension, lost) if one.name.startswith(begins)]
     if not files:
-        raise WrongCall(f"{directory}: no journal files here (*.{extension})")
+        raise WrongCall(f"{directory}: no journal files here ({begins}*.{extension})")
     for one, file, scan in scanned_files(files, lost):
         out.write(f"#File,{described_file(one)}\n".encode(errors="surrogateescape"))
         out.writelines(encoded_lines(file, scan))

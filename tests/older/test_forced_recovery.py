@@ -1,5 +1,5 @@
-"""An AMQ Message Store whose `kr-store/state` was deleted: by the broker's page that has it recovered from its
-data logs.
+"""An AMQ Message Store whose `kr-store/state` was deleted: by the broker's page that has it recovered from
+its data logs.
 """
 
 from __future__ import annotations
