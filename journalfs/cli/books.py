@@ -33,8 +33,22 @@ def end_with(
     json_to: str | None = None,
     facts: Mapping[str, object] = MappingProxyType({}),
 ) -> None:
-    """Print books, and end the command with their exit code. The table for people is on stderr. `json_to`:
-    `stdout`, or `stderr` where data is on stdout; one object then has `facts` and the books.
+    """Print books as `say_books` does, and end the command with their exit code."""
+    say_books(books, losses, json_to=json_to, facts=facts)
+    sys.stdout.flush()
+    if books.exit_code:
+        sys.exit(books.exit_code)
+
+
+def say_books(
+    books: Books,
+    losses: Iterable[Entry] = (),
+    *,
+    json_to: str | None = None,
+    facts: Mapping[str, object] = MappingProxyType({}),
+) -> None:
+    """Print books, and what the source lacks. The table for people is on stderr. `json_to`: `stdout`, or
+    `stderr` where data is on stdout; one object then has `facts` and the books.
     """
     say_losses(losses)
     if json_to == "stdout":
@@ -46,6 +60,3 @@ def end_with(
     else:
         for line in books.lines():
             say(line, to_people=True)
-    sys.stdout.flush()
-    if books.exit_code:
-        sys.exit(books.exit_code)

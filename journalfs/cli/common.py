@@ -354,14 +354,14 @@ def say(text: str, *, to_people: bool = False) -> None:
     click.echo("\t".join(map(printable, text.split("\t"))), err=to_people)
 
 
-def end_with(act: Callable[[], None]) -> NoReturn:
-    """End the command well, with what must be its last act: a kill while the interpreter ends, which takes
+def end_with(act: Callable[[], None], code: int = EXIT_OK) -> NoReturn:
+    """End the command with an exit code, with what must be its last act: a kill while the interpreter ends, which takes
     tens of milliseconds, would come after it.
     """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     act()
-    os._exit(EXIT_OK)
+    os._exit(code)
 
 
 def write_json(values: Iterable[object]) -> None:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import msgspec
 
 from journalfs import caller_files
+from journalfs.account.books import Books, NotCarried, not_asked_for
+from journalfs.account.entries import Account, Standing, Totals, exactly
+from journalfs.account.filters import EVERYTHING, Wanted
 from journalfs.config.database import database_named
 from journalfs.engine.lines import SOURCE_PERSISTER, LineBatch
 from journalfs.errors import BadEnvelope, SystemFailure, WrongCall, failing
-from journalfs.exchange.targets import Target, mounted_store, opened_target
+from journalfs.exchange.targets import LEFT_OUT, Target, mounted_store, opened_target
 from journalfs.exchange.xml_in import BoundAddress, BoundQueue, XmlReader
 from journalfs.message.envelope import envelope_decoder
 
@@ -150,31 +155,71 @@ class Line(NamedTuple):
     address: str
     queue: str
     line: bytes
+    damaged: bool = False
+    """The line says so: it does not have all of its message."""
 
 
-class Imported(NamedTuple):
-    messages: int
-    queues: int
+@dataclass(slots=True)
+class Imported:
+    """What became of the messages of a file: counts by `ADDRESS::QUEUE`."""
+
     forget: Callable[[], None]
     """Removes the note. It goes last, after the store is closed: whoever repeats an import that was killed
     without its note publishes all again.
     """
+    messages: int = 0
+    """Published by this call."""
+    queues: int = 0
+    read: Counter[str] = field(default_factory=Counter)
+    """All of the file."""
+    left: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Those that are not in their queue, with why: `FILTERED`, `DAMAGED_LINE`, or a key of `LEFT_OUT`."""
+
+    def books(self, file: str, wanted: Wanted) -> Books:
+        """Return balanced books: the file is the source. Raises `BooksDoNotBalance`."""
+        totals = {name: Totals(live=count) for name, count in self.read.items()}
+        account = Account(file, (), totals, sum(totals.values(), Totals()))
+        rows = [_row(name, why, count, wanted) for (name, why), count in sorted(self.left.items()) if count]
+        told = Counter[str]()
+        for row in rows:
+            told[str(row.queue)] += row.messages.messages or 0
+        books = Books.of(
+            account, {name: self.read[name] - told[name] for name in self.read}, rows, made="STORE"
+        )
+        books.balance()
+        return books
 
 
-async def import_file(path: Path, target: Path, file_format: str, advance: Advance) -> Imported:
+FILTERED: Final = "filtered"
+DAMAGED_LINE: Final = "damaged-line"
+
+
+def _row(name: str, why: str, count: int, wanted: Wanted) -> NotCarried:
+    if why == FILTERED:
+        return not_asked_for(name, count, f"{wanted.told_queues()} {wanted.told()}".strip())
+    if why == DAMAGED_LINE:
+        reason = "their lines say `damage`: they were not whole when they were exported"
+        return NotCarried(name, Standing.DAMAGED, reason, exactly(count), why, asked=False)
+    return NotCarried(name, why, LEFT_OUT[why], exactly(count), why, asked=why == "replaced")
+
+
+async def import_file(
+    path: Path, target: Path, file_format: str, advance: Advance, *, wanted: Wanted = EVERYTHING
+) -> Imported:
     """Publish what a file holds into the store or mount at `target`, queue by queue as they come, and make
     addresses and queues that are not there. What was published before something fails stays, and is not
     published again when the call is repeated.
     """
     progress = Progress(path, mounted_store(target) or target)
     async with opened_target(target) as opened:
-        filling = _Filling(opened, progress)
+        filling = _Filling(opened, progress, wanted)
         try:
             await _fill(filling, path, file_format, advance)
         except BaseException:
             progress.keep()
             raise
-    return Imported(filling.messages, len(filling.known), progress.remove)
+    filling.done.queues = len(filling.known)
+    return filling.done
 
 
 async def _fill(filling: _Filling, path: Path, file_format: str, advance: Advance) -> None:
@@ -192,14 +237,25 @@ async def _fill(filling: _Filling, path: Path, file_format: str, advance: Advanc
 class _Filling:
     """Publishes in batches, each of one queue."""
 
-    def __init__(self, target: Target, progress: Progress) -> None:
+    def __init__(self, target: Target, progress: Progress, wanted: Wanted) -> None:
         self.target = target
         self._progress = progress
-        self.messages = 0
+        self._wanted = wanted
+        self.done = Imported(progress.remove)
+        self._older: dict[str, int] = {}
+        """How many messages each queue had before, that were not replaced since."""
         self.known: set[tuple[str, str]] = set()
         self._lines: list[bytes] = []
         self._of: tuple[str, str] | None = None
         self._bytes = 0
+
+    def wants(self, address: str, queue: str) -> bool:
+        return self._wanted.wants_queue(address, queue)
+
+    def wants_address(self, name: str) -> bool:
+        """True unless only queues are wanted, and none of this address."""
+        of = [queue.partition(SEPARATOR)[0] for queue in self._wanted.queues]
+        return not of or name in of
 
     async def settle(self) -> None:
         """Find out what of a batch came through that was being published when the last call ended."""
@@ -209,6 +265,14 @@ class _Filling:
 
     async def add(self, one: Line) -> None:
         of = one.address, one.queue
+        name = SEPARATOR.join(of)
+        self.done.read[name] += 1
+        if not self._wanted.wants_queue(*of) or not self._wanted.accepts(one.line):
+            self.done.left[name, FILTERED] += 1
+            return
+        if one.damaged:
+            self.done.left[name, DAMAGED_LINE] += 1
+            return
         if of != self._of or self._bytes >= BATCH_BYTES or len(self._lines) >= BATCH_LINES:
             await self.flush()
             self._of = of
@@ -220,13 +284,23 @@ class _Filling:
         self._lines.append(one.line)
         self._bytes += len(one.line)
 
+    def _count(self, name: str, before: int, left: Counter[str]) -> None:
+        """Count what is not in its queue. Messages that were there before the import are replaced first."""
+        older = self._older.setdefault(name, before)
+        of_older = min(older, left["replaced"])
+        self._older[name] -= of_older
+        left["replaced"] -= of_older
+        for why, count in left.items():
+            self.done.left[name, why] += count
+
     async def flush(self) -> None:
         if self._of is not None and self._lines:
-            before = self.target.message_count(*self._of)
+            before, left_before = self.target.message_count(*self._of), self.target.left_out(*self._of)
             self._progress.begin(len(self._lines), SEPARATOR.join(self._of), before)
             await self.target.publish(*self._of, b"".join(self._lines))
             self._progress.end()
-            self.messages += len(self._lines)
+            self.done.messages += len(self._lines)
+            self._count(SEPARATOR.join(self._of), before, self.target.left_out(*self._of) - left_before)
         self._lines, self._bytes = [], 0
 
 
@@ -238,10 +312,11 @@ def json_lines(file: BinaryIO, advance: Advance) -> Iterator[Line]:
 class _Head(msgspec.Struct):
     queue: str
     address: str | None = None
+    damage: str | None = None
 
 
 def _placed(lines: Iterable[bytes], name: str, advance: Advance) -> Iterator[Line]:
-    decode = envelope_decoder(frozenset(("queue", "address")))
+    decode = envelope_decoder(frozenset(("queue", "address", "damage")))
     for number, line in enumerate(lines, 1):
         advance(len(line))
         if not line.strip():
@@ -251,7 +326,7 @@ def _placed(lines: Iterable[bytes], name: str, advance: Advance) -> Iterator[Lin
         except (ValueError, RecursionError) as error:
             raise BadEnvelope(f"line {number} of {name}: {error}") from error
         ended = line if line.endswith(b"\n") else line + b"\n"
-        yield Line(head.address or head.queue, head.queue, ended)
+        yield Line(head.address or head.queue, head.queue, ended, head.damage is not None)
 
 
 def parquet_lines(file: BinaryIO, advance: Advance) -> Iterator[Line]:
@@ -280,9 +355,12 @@ async def _from_xml(file: BinaryIO, filling: _Filling, advance: Advance) -> None
     addresses: dict[str, str] = {}
     for one in XmlReader(file, advance):
         if isinstance(one, BoundAddress):
-            await filling.target.address(one.name)
+            if filling.wants_address(one.name):
+                await filling.target.address(one.name)
         elif isinstance(one, BoundQueue):
             addresses[one.name] = one.address
+            if not filling.wants(one.address, one.name):
+                continue
             await filling.target.queue(
                 one.address, one.name, routing_type=one.routing_type.name, filter_text=one.filter
             )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from journalfs.errors import JournalfsError, failing
 
@@ -15,6 +16,24 @@ if TYPE_CHECKING:
     from journalfs.store.write.store import WritingStore
 
 LINES_NAME = "import.jsonl"
+
+
+LEFT_OUT: Final = {
+    "duplicate": "the address remembers their duplicate ids",
+    "dropped": "the address is full, and its address-full-policy is DROP",
+    "replaced": "the ring or the last values of the queue have room for no more",
+}
+"""Why messages that were published are not in their queue."""
+
+
+def _left_out(of_address: Mapping[str, object], of_queue: Mapping[str, object]) -> Counter[str]:
+    """Return the counters that statuses of an address and a queue have."""
+    found = {
+        "duplicate": of_address.get("duplicateMessages"),
+        "dropped": of_address.get("droppedMessages"),
+        "replaced": of_queue.get("messagesReplaced"),
+    }
+    return Counter({name: int(str(count or 0)) for name, count in found.items()})
 
 
 class Target(Protocol):
@@ -28,6 +47,11 @@ class Target(Protocol):
 
     def message_count(self, address: str, queue: str) -> int:
         """Of a queue; 0 where it is not there."""
+
+    def left_out(self, address: str, queue: str) -> Counter[str]:
+        """Return how many messages of a queue were left out since the store was opened, by why: a key of
+        `LEFT_OUT`.
+        """
 
     async def publish(self, address: str, queue: str, lines: bytes) -> None:
         """Put messages, as envelope lines, into one queue. Raises `JournalfsError`."""
@@ -61,6 +85,11 @@ class StoreTarget:
         found = self._store.address(address)
         there = None if found is None else found.queue(queue)
         return 0 if there is None else there.message_count
+
+    def left_out(self, address: str, queue: str) -> Counter[str]:
+        found = self._store.address(address)
+        there = None if found is None else found.queue(queue)
+        return Counter() if found is None or there is None else _left_out(found.status(), there.status())
 
     async def publish(self, address: str, queue: str, lines: bytes) -> None:
         publisher: Publisher = self._store.publisher(address, queue, LINES_NAME)
@@ -106,6 +135,18 @@ class MountTarget:
             return 0
         with failing("read", self._root, found=True):
             return int(msgspec.json.decode(path.read_bytes())["messageCount"])
+
+    def left_out(self, address: str, queue: str) -> Counter[str]:
+        import msgspec  # noqa: PLC0415 - takes longer than the help text
+
+        folder = self._folder(address, queue)
+        if not folder.is_dir():
+            return Counter()
+        with failing("read", self._root, found=True):
+            statuses = [
+                msgspec.json.decode((one / ".status").read_bytes()) for one in (folder.parent, folder)
+            ]
+        return _left_out(*statuses)
 
     async def publish(self, address: str, queue: str, lines: bytes) -> None:
         with failing("publish", self._root, found=True):

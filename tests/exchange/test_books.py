@@ -115,3 +115,47 @@ def test_a_failed_export_leaves_nothing(stores: PristineStores, tmp_path: Path) 
     done = journalfs("export", copy, tmp_path / "out", "--where", "n >")
     assert done.returncode == EXIT_WRONG_CALL
     assert not (tmp_path / "out").exists()
+
+
+def imported(file: Path, store: Path, *options: str) -> tuple[int, dict[str, Any]]:
+    done = journalfs("import", "--json", *options, file, store)
+    return done.returncode, json.loads(done.stdout)["books"]
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Path:
+    assert journalfs("create", tmp_path / "store").returncode == 0
+    return tmp_path / "store"
+
+
+@pytest.mark.rule("S-324", "S-327")
+def test_what_an_import_leaves_out(new: Path, tmp_path: Path) -> None:
+    file = tmp_path / "in.jsonl"
+    lines = [{"queue": "a", "body": f"{number}", "properties": {"n": number}} for number in range(5)]
+    lines += [{"queue": "b", "body": "twice", "properties": {"_AMQ_DUPL_ID": "same"}}] * 2
+    lines += [{"queue": "b", "body": "part", "damage": "the large body is missing"}]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    code, books = imported(file, new, "--queue", "b", "--queue", "a", "--where", "n IS NULL OR n > 2")
+    assert code == EXIT_DAMAGED
+    assert books["carried"] == {"a::a": 2, "b::b": 1}
+    left = {(one["queue"], one["kind"]): one["messages"] for one in books["notCarried"]}
+    assert left == {("a::a", "filtered"): 3, ("b::b", "duplicate"): 1, ("b::b", "damaged-line"): 1}
+    shown = journalfs("cat", new).stdout.splitlines()
+    assert len(shown) == books["carriedMessages"] == books["sourceMessages"] - 5
+
+
+@pytest.mark.rule("S-327")
+@pytest.mark.parametrize("form", ["jsonl", "xml"])
+def test_a_store_goes_into_another_and_balances(
+    form: str, stores: PristineStores, new: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / f"out.{form}"
+    code, exported = books_of("--format", form, stores["orders-basic"], out)
+    assert code == 0
+    code, books = imported(out, new)
+    assert books["sourceMessages"] == exported["carriedMessages"]
+    left = sum(one["messages"] for one in books["notCarried"])
+    assert books["carriedMessages"] == books["sourceMessages"] - left
+    assert code == (EXIT_DAMAGED if left else 0)
+    counted = [json.loads(line) for line in journalfs("ls", "--json", new).stdout.splitlines()]
+    assert sum(one["messages"] for one in counted) == books["carriedMessages"]
