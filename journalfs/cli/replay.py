@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -11,15 +12,18 @@ from typing import TYPE_CHECKING, Final, cast
 import click
 import trio
 
+from journalfs.account.books import NOT_ASKED_FOR, Books, NotCarried
+from journalfs.account.entries import UNKNOWN, Account, Standing, Totals, exactly
+from journalfs.cli.books import end_with
 from journalfs.cli.common import SEPARATOR, json_option, named_queue, say, store_argument, write_json
 from journalfs.cli.mounts import ask
 from journalfs.clock import SystemClock
 from journalfs.config.layout import locate_store
-from journalfs.errors import WrongCall
+from journalfs.errors import BooksDoNotBalance, WrongCall
 from journalfs.exchange.targets import mounted_store
 from journalfs.showing import advancing
 from journalfs.store.history import history_of
-from journalfs.store.replay_plan import Asked, Replayed, planned
+from journalfs.store.replay_plan import DAMAGED, FILTERED, ONCE, Asked, Replayed, planned
 from journalfs.store.write.opening import change_in, open_for_writing
 from journalfs.times import range_between
 
@@ -72,8 +76,10 @@ def replay(
     else:
         told = _done(store, asked, again=again).told()
     queues, before = cast("list[dict[str, str]]", told["queues"]), told["before"]
+    books = books_of_replay(told)
     if as_json:
         write_json(queues)
+        end_with(books, json_to="stderr")
         return
     went = "would be replayed" if dry_run else "replayed"
     for one in queues:
@@ -91,6 +97,50 @@ def replay(
         say(f"the history is damaged in {told['unread']} {said}", to_people=True)
     if not queues and not before:
         say("nothing of this range is in the history", to_people=True)
+    end_with(books)
+
+
+_REASONS: Final = {
+    FILTERED: "an option left them out",
+    ONCE: "they went from another queue that they were in: all go to one",
+    DAMAGED: "they are damaged, or their large bodies are not kept",
+}
+
+
+def books_of_replay(told: Mapping[str, object]) -> Books:
+    """Return balanced books of a replay: the history is the source. Raises `BooksDoNotBalance`."""
+    kept = cast("dict[str, dict[str, int] | list[dict[str, object]]]", told["books"])
+    source = cast("dict[str, int]", kept["source"])
+    rows = [
+        NotCarried(
+            str(one["queue"]),
+            Standing.DAMAGED if one["why"] == DAMAGED else NOT_ASKED_FOR,
+            _REASONS[str(one["why"])],
+            exactly(cast("int", one["messages"])),
+            str(one["why"]),
+            asked=one["why"] != DAMAGED,
+        )
+        for one in cast("list[dict[str, object]]", kept["left"])
+        if one["messages"]
+    ]
+    left = Counter[str]()
+    for row in rows:
+        left[str(row.queue)] += row.messages.messages or 0
+    carried = {name: count - left[name] for name, count in source.items()}
+    sent = sum(one["messages"] for one in cast("list[dict[str, int]]", told["queues"]))
+    if sent != sum(carried.values()):
+        raise BooksDoNotBalance("the history", sum(source.values()), sent + left.total(), "the queues")
+    if told["undecided"]:
+        reason = f"{told['undecided']} transactions: no journal file near them says how they ended"
+        rows.append(NotCarried(None, Standing.UNDECIDED, reason, UNKNOWN, "undecided", asked=False))
+    if told["unread"]:
+        reason = f"the history is damaged in {told['unread']} places: `journalfs check` lists them"
+        rows.append(NotCarried(None, Standing.MISSING, reason, UNKNOWN, "unread", asked=False))
+    totals = {name: Totals(live=count) for name, count in source.items()}
+    account = Account("the history", (), totals, sum(totals.values(), Totals()))
+    books = Books.of(account, carried, rows, made="the queues")
+    books.balance()
+    return books
 
 
 @dataclass(slots=True)

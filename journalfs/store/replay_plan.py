@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -69,6 +70,12 @@ class Asked:
         return hashlib.sha256("\0".join(map(str, said)).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
+FILTERED, ONCE, DAMAGED = "filtered", "once", "damaged"
+"""Why a message of a history did not go: an option leaves it out; all go to one queue, and it went from
+another one; nobody can read all of it.
+"""
+
+
 class Window(NamedTuple):
     choice: Choice
     position: Position
@@ -107,6 +114,10 @@ class Replayed:
     damaged: int = 0
     """Messages that did not go as nobody can read all of them: for most the large body is not kept."""
 
+    source: Counter[str] = field(default_factory=Counter)
+    """Messages that the history has, by the queue that they were in (`ADDRESS::QUEUE`)."""
+    left: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Those that did not go, with why: `FILTERED`, `ONCE`, `DAMAGED`."""
     unread: set[tuple[str, int]] = field(default_factory=set)
     """Places of the history that could not be read, by file and offset: what lay there did not go."""
 
@@ -117,7 +128,9 @@ class Replayed:
             for (address, queue), count in self.sent.items()
         ]
         left_out = {"undecided": self.undecided, "damaged": self.damaged, "unread": len(self.unread)}
-        return {"queues": queues, "before": self.before, **left_out}
+        rows = [{"queue": name, "why": why, "messages": count} for (name, why), count in self.left.items()]
+        books = {"source": dict(self.source), "left": rows}
+        return {"queues": queues, "before": self.before, **left_out, "books": books}
 
     def count(self, chosen: Iterable[Chosen]) -> None:
         for one in chosen:
@@ -211,11 +224,19 @@ async def chosen_of(store: HistoryStore, asked: Asked, replayed: Replayed) -> li
     for queue in store.queues():
         path = (queue.model.address, queue.name)
         replayed.looked_at.add(path)
-        if queue.model.binding.internal or not _is_source(path, asked.sources):
+        if queue.model.binding.internal:
+            continue
+        name, there = "::".join(path), len(queue)
+        replayed.source[name] += there
+        if not _is_source(path, asked.sources):
+            replayed.left[name, FILTERED] += there
             continue
         ids = await _ids_of(queue, asked.selector)
+        replayed.left[name, FILTERED] += there - len(ids)
         if asked.target is not None:
+            found_ids = len(ids)
             ids = array("q", (one for one in ids if one not in seen)) if seen else ids
+            replayed.left[name, ONCE] += found_ids - len(ids)
             seen.update(ids)
         if ids:
             found.append(Chosen(queue, ids, asked.target or path))

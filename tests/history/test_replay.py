@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import trio
 
-from journalfs.errors import AddressFull, JournalfsError, WrongCall
+from journalfs.cli.replay import books_of_replay
+from journalfs.errors import EXIT_DAMAGED, AddressFull, BooksDoNotBalance, JournalfsError, WrongCall
 from journalfs.store import open_store, replay_plan
 from journalfs.store.replay_plan import Asked, Replayed
 from journalfs.store.write.opening import change_in, open_for_writing
@@ -206,7 +207,10 @@ def refused(root: Path, *words: str) -> str:
 def test_commands(root: Path, stores: PristineStores) -> None:
     planned = journalfs("replay", root, "--dry-run", "--from", "2026-11-21T00:00Z", "payments")
     assert planned.stdout == "payments::payments: 1202 would be replayed\n"
-    assert not planned.stderr, "a transaction that sent nothing leaves nothing out"
+    (books, *rows) = planned.stderr.splitlines()
+    assert books == "source 1,682; in the queues 1,202; not in the queues: 480 not-asked-for"
+    # A transaction that sent nothing leaves nothing out.
+    assert not [row for row in rows if "undecided" in row]
     assert not in_dlq(root)
     assert "keeps no history" in journalfs("replay", stores["aio"] / "data", "--dry-run").stderr
     command = ("replay", root, "payments", "--to-queue", "DLQ::DLQ", "--json")
@@ -224,3 +228,17 @@ def test_commands(root: Path, stores: PristineStores) -> None:
     shutil.rmtree(root / "retention")
     for how in ("--dry-run", "--again"):
         assert f"{root}/retention: no such directory, for the history" in refused(root, how)
+
+
+@pytest.mark.rule("S-328")
+def test_the_books_of_a_replay() -> None:
+    """A canary: one message that the history has neither went nor was left out."""
+    history = {
+        "source": {"a::a": 5, "b::b": 3},
+        "left": [{"queue": "b::b", "why": "filtered", "messages": 3}],
+    }
+    told: dict[str, object] = {"queues": [{"messages": 5}], "undecided": 0, "unread": 0, "books": history}
+    assert books_of_replay(told).exit_code == 0
+    assert books_of_replay({**told, "undecided": 1}).exit_code == EXIT_DAMAGED
+    with pytest.raises(BooksDoNotBalance):
+        books_of_replay({**told, "queues": [{"messages": 4}]})

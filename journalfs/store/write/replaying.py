@@ -36,6 +36,7 @@ from journalfs.records.files.history import Kept
 from journalfs.store.history import History, HistoryStore, require_history
 from journalfs.store.replay_plan import (
     BEGIN,
+    DAMAGED,
     Asked,
     Chosen,
     Plan,
@@ -287,5 +288,6 @@ def _readable(chosen: Sequence[Chosen], replayed: Replayed) -> list[Chosen]:
         stored = each_stored(one.source.content, run_of(one.source.content, one.ids))
         damaged = {message_id for message_id, message in stored if isinstance(message, Damaged)}
         replayed.damaged += len(damaged)
+        replayed.left[f"{one.source.model.address}::{one.source.name}", DAMAGED] += len(damaged)
         found.append(replace(one, ids=array("q", (id_ for id_ in one.ids if id_ not in damaged))))
     return [one for one in found if one.ids]
