@@ -355,8 +355,8 @@ def say(text: str, *, to_people: bool = False) -> None:
 
 
 def end_with(act: Callable[[], None], code: int = EXIT_OK) -> NoReturn:
-    """End the command with an exit code, with what must be its last act: a kill while the interpreter ends, which takes
-    tens of milliseconds, would come after it.
+    """End the command with an exit code, with what must be its last act: a kill while the interpreter ends,
+    which takes tens of milliseconds, would come after it.
     """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()

@@ -18,6 +18,7 @@ from journalfs.windows import whole_lines
 from tests.cli.running import journalfs
 from tests.exchange.exported import read_xml
 from tests.frozen import PristineStores
+from tests.mounting import journalfs as commands
 
 
 def books_of(*arguments: str | Path) -> tuple[int, dict[str, Any]]:
@@ -118,7 +119,7 @@ def test_a_failed_export_leaves_nothing(stores: PristineStores, tmp_path: Path) 
 
 
 def imported(file: Path, store: Path, *options: str) -> tuple[int, dict[str, Any]]:
-    done = journalfs("import", "--json", *options, file, store)
+    done = commands("import", "--json", *options, file, store)  # it ends its process
     return done.returncode, json.loads(done.stdout)["books"]
 
 
