@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache, wraps
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import click
 from click.shell_completion import CompletionItem
@@ -361,7 +361,9 @@ def end_with(act: Callable[[], None], code: int = EXIT_OK) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     act()
-    os._exit(code)
+    if Path(sys.argv[0]).name == "journalfs":
+        os._exit(code)
+    sys.exit(code)  # another program runs the command, and goes on
 
 
 def write_json(values: Iterable[object]) -> None:

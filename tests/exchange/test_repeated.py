@@ -85,6 +85,7 @@ def counted(real, name):
     return call
 for name in ("open", "pwrite", "ftruncate", "fsync", "fdatasync", "rename", "unlink", "rmdir", "_exit"):
     setattr(os, name, counted(getattr(os, name), name))
+sys.argv[0] = "journalfs"
 from journalfs.cli.main import main
 main()
 """
