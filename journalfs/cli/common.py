@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache, wraps
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
 import click
 from click.shell_completion import CompletionItem

@@ -70,7 +70,7 @@ def test_two_users_share_a_queue(shared: Callable[..., MountedStore]) -> None:
     queue.chmod(0o2770)
     assert mode_of(queue) == (0o770, 0, TEAM)
     assert mode_of(queue / ".all.jsonl") == (0o660, 0, TEAM)
-    assert mode_of(queue / ".take") == (0o440, 0, TEAM)
+    assert mode_of(queue / ".take") == (0o660, 0, TEAM)
     for remounted in range(2):
         assert may(ANNE, "echo 1 > orders/orders/in.txt", root)
         assert may(BOB, "echo 2 > orders/orders/in.txt && grep -c body orders/orders/.all.jsonl", root)
