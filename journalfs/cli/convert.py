@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +13,11 @@ import click
 
 from journalfs.account.filters import EVERYTHING, Wanted
 from journalfs.cli.common import GivenPath, filter_options, json_option, say, store_argument, write_json
+from journalfs.config.database import database_named
+from journalfs.config.layout import locate_store
 from journalfs.config.older import AMQ, HORNETQ, KINDS
-from journalfs.convert import Carrying, Mode
+from journalfs.convert import Carrying, Mode, Report
+from journalfs.errors import StoreBusy, WrongCall, failing
 from journalfs.showing import advancing
 
 _FORMAT = click.option(
@@ -23,6 +29,7 @@ _FORMAT = click.option(
 _OUT = click.option(
     "--out", "destination", metavar="NEW", type=GivenPath(), required=True, help="The store to make."
 )
+_OUT_IF_ANY = click.option("--out", "destination", metavar="NEW", type=GivenPath(), help="The store to make.")
 
 
 @click.command(epilog="Example: journalfs convert /var/lib/hornetq/data /var/lib/artemis/data")
@@ -75,20 +82,37 @@ def recover(
 
 @click.command(epilog="Example: journalfs repair /var/lib/artemis/data --out /var/lib/artemis/repaired")
 @store_argument
-@_OUT
+@_OUT_IF_ANY
 @_FORMAT
 @click.option("--keep-damaged", is_flag=True, help="Leave damaged messages in their queues.")
+@click.option("--dry-run", is_flag=True, help="Print what it would end with, and make nothing.")
+@click.option("--prove", is_flag=True, help="Read NEW a second time, by other code, and compare.")
 @json_option
 def repair(
-    *, store: Path, destination: Path, store_format: str | None, keep_damaged: bool, as_json: bool
+    *,
+    store: Path,
+    destination: Path | None,
+    store_format: str | None,
+    keep_damaged: bool,
+    dry_run: bool,
+    prove: bool,
+    as_json: bool,
 ) -> None:
     """Make the store NEW of all that is intact of STORE, and list the rest. Ends with 5 if there is any.
 
     Messages that cannot be read whole are in the queue damaged of NEW, with what there is of them; those of a
     transaction whose end is lost in a queue undecided.ID. Queues whose bindings are lost get names from
-    whatever else names them, or recovered.queue-ID.
+    whatever else names them, or recovered.queue-ID. --dry-run needs no --out.
     """
-    _carry("repair", store, destination, store_format, as_json, keep_damaged=keep_damaged)
+    if dry_run:
+        kind = None if store_format in (None, "artemis") else store_format
+        nowhere = store / ".repaired" if destination is None else destination
+        work = Carrying(store, nowhere, Mode.REPAIR, kind, keep_damaged=keep_damaged)
+        _tell(work.preview(), as_json)
+    elif destination is None:
+        raise WrongCall("repair: --out NEW says where the new store goes; --dry-run makes none")
+    else:
+        _carry("repair", store, destination, store_format, as_json, keep_damaged=keep_damaged, proves=prove)
 
 
 def _carry(
@@ -101,12 +125,52 @@ def _carry(
     to: str | None = None,
     wanted: Wanted = EVERYTHING,
     keep_damaged: bool = False,
+    proves: bool = False,
 ) -> None:
     kind = None if store_format in (None, "artemis") else store_format
     work = Carrying(store, destination, Mode(mode), kind, to, wanted=wanted, keep_damaged=keep_damaged)
-    total = work.source_bytes() if sys.stderr.isatty() else None
+    total = None
+    with suppress(StoreBusy):  # told where it matters
+        total = work.source_bytes() if sys.stderr.isatty() else None
     with advancing(f"{mode} {store}", total) as advance:
-        report = replace(work, advance=advance).run()
+        report = _run(replace(work, advance=advance))
+    if proves:
+        _prove(destination, report)
+    _tell(report, as_json)
+
+
+def _run(work: Carrying) -> Report:
+    """Make the store; beside a broker `recover` does so of a copy of the files, taken as `backup` does."""
+    try:
+        return work.run()
+    except StoreBusy:
+        if work.mode is not Mode.RECOVER:
+            raise
+    from journalfs.backup.copying import copy_beside  # noqa: PLC0415 - seldom needed
+
+    new = Path(os.path.abspath(work.destination))
+    copy = new.parent / f".{new.name}.copied"
+    try:
+        copy_beside(work.path, copy, work.advance)
+        told = f"{work.path}, as it was beside what writes to it"
+        return replace(work, path=copy, kind=None, source_name=told).run()
+    finally:
+        if copy.exists():
+            shutil.rmtree(copy)
+
+
+def _prove(destination: Path, report: Report) -> None:
+    """Read NEW by the second reader. Raises `MadeNotWhole`."""
+    from journalfs.inspect.proof import prove  # noqa: PLC0415 - takes longer than the help text
+
+    if database_named(destination) is not None:
+        raise WrongCall("--prove reads files: a store in a database is proved by journalfs check --deep")
+    with failing("read the new store", destination, found=True):
+        prove(locate_store(destination), report.books)
+    say("proved: a second reading finds what the books say", to_people=True)
+
+
+def _tell(report: Report, as_json: bool) -> None:
     if as_json:
         write_json([report])
     else:

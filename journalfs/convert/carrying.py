@@ -32,7 +32,7 @@ from journalfs.config.journal_settings import JournalSettings, journal_settings
 from journalfs.config.journalfs_toml import settings_text
 from journalfs.config.layout import StoreLayout, locate_store, plan_store
 from journalfs.config.older import AMQ, ARTEMIS_1, HORNETQ, forced
-from journalfs.convert.bookkeeping import books_of, refuse_damaged
+from journalfs.convert.bookkeeping import books_of, predicted, refuse_damaged
 from journalfs.convert.looking import Looked, look_at, unsaid
 from journalfs.convert.report import Report
 from journalfs.convert.setting_aside import SettingAside
@@ -149,6 +149,8 @@ class Carrying:
     """Which messages are to be in the new store."""
     keep_damaged: bool = False
     """Damaged messages stay in their queues, where a client may fail to receive them."""
+    source_name: str | None = None
+    """What the report calls the source; None: by its path."""
     _layout: StoreLayout | None = None
     """Of the source, or of what was derived from it."""
     _older: OlderStore | None = None
@@ -194,6 +196,39 @@ class Carrying:
             return None
         again = f"{destination} was made by this call before, of the source as it is; nothing is changed"
         return msgspec.structs.replace(report, notes=[*report.notes, ("made-before", again)])
+
+    def preview(self) -> Report:
+        """Return the report that `run` would end with, from the source alone; nothing is made."""
+        source = self._source()
+        destination = Path(os.path.abspath(self.destination))
+        looked = self._look(source, destination, destination / "nothing")
+        renamed = {one.shown: one.full for one in looked.named if one.shown != one.full}
+        books = predicted(looked, renamed=renamed, keep_damaged=self.keep_damaged)
+        queues = {renamed.get(queue, queue): count for queue, count in books.carried.items()}
+        for aside in books.set_aside:
+            queues[aside.into] = queues.get(aside.into, 0) + aside.messages
+        notes = [
+            ("name", f"queue {one.shown} lost its binding, and would be {one.full}: {one.by}")
+            for one in looked.named
+        ]
+        return Report(
+            mode=f"{self.mode} --dry-run",
+            source=self._name_of(source),
+            format=source.kind,
+            destination="",
+            messages=sum(queues.values()),
+            queues=queues,
+            large_bodies=0,
+            prepared_transactions=[],
+            damage=list(looked.account.losses),
+            notes=notes,
+            renamed=renamed,
+            books=dict(books.as_json()),
+            told=list(books.lines()),
+        )
+
+    def _name_of(self, source: Source) -> str:
+        return self.source_name or source.shown or os.fsdecode(os.fsencode(source.root))
 
     def _look(self, source: Source, destination: Path, staging: Path) -> Looked:
         """Return what the source says of itself, as it was noted before a kill where it is the same still."""
@@ -476,7 +511,7 @@ class Carrying:
         books = self._books(account, state)
         report = Report(
             mode=self.mode,
-            source=source.shown or os.fsdecode(os.fsencode(source.root)),
+            source=self._name_of(source),
             format=source.kind,
             destination=str(destination),
             messages=sum(queues.values()),

@@ -34,6 +34,7 @@ from journalfs.live.core import Core
 from journalfs.live.stored_runs import StoredBytes, each_place, message_of_record
 from journalfs.live.undecided import adds_message, adds_pages
 from journalfs.message.outgoing import Body, CoreMessage, FileBody, Outgoing, Properties
+from journalfs.records.files.anomalies import name_of_queue
 from journalfs.store.write.opening import change_in
 from journalfs.store.write.store import WritingStore
 from journalfs.views.queues import StoreQueue
@@ -261,7 +262,7 @@ def _copies(
             message = _unreadable(payload, body, error.reason, large=is_large)
         address = message.sent_to or (queue.address if queue is not None else "")
         name = queue.name if queue is not None else ""
-        full = None if queue is None else f"{queue.address}::{queue.name}"
+        full = None if queue_id is None else name_of_queue(queue_id, core.queue_names())
         notes = core_message.origin(message_id, name, queue.address if queue is not None else address)
         yield full, message.with_properties(notes).kept()
 

@@ -16,13 +16,15 @@ import pytest
 from journalfs.account.filters import Wanted
 from journalfs.account.taking import account_of
 from journalfs.clock import SystemClock
+from journalfs.config.layout import locate_store
 from journalfs.convert import Carrying, Mode, Report, carrying
 from journalfs.convert.setting_aside import WHY, SettingAside
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.scan import Scan
-from journalfs.errors import EXIT_DAMAGED, EXIT_OK, BooksDoNotBalance, MadeNotWhole, WrongCall
+from journalfs.errors import EXIT_BUSY, EXIT_DAMAGED, EXIT_OK, BooksDoNotBalance, MadeNotWhole, WrongCall
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId
+from journalfs.inspect.proof import prove
 from journalfs.live.content import QueueContent
 from journalfs.live.runs import Run
 from journalfs.records.older.current import _Current
@@ -32,6 +34,7 @@ from journalfs.store.creating import create_store
 from journalfs.store.write.opening import change
 from journalfs.store.write.store import WritingStore
 from tests.differential.encode import record
+from tests.mounting import journalfs
 from tests.store.appending import ADD
 from tests.store.conftest import QUEUE_A, QUEUE_B, START_MS, LittleStore
 from tests.store.publishing import publish_file
@@ -307,6 +310,71 @@ def test_without_a_journal_nothing_is_never_whole(little_store: LittleStore, tmp
     report = carried(little_store.root, tmp_path / "new")
     assert (report.messages, report.exit_code) == (0, EXIT_DAMAGED)
     assert [one.kind for one in report.damage] == ["missing-directory"]
+
+
+# ---- what it would be, and that it is so ----
+
+
+@pytest.mark.rule("S-316")
+def test_a_dry_run_says_what_repair_ends_with_and_makes_nothing(
+    undecided: LittleStore, tmp_path: Path
+) -> None:
+    write_page(undecided, 1, [small(2000)])
+    damage_binding(undecided, "work.b", keeps_name=False)
+    before = sorted(tmp_path.rglob("*"))
+    told = Carrying(undecided.root, tmp_path / "new", Mode.REPAIR).preview()
+    assert sorted(tmp_path.rglob("*")) == before
+    done = carried(undecided.root, tmp_path / "new")
+    assert told.books["carried"] == done.books["carried"]
+    assert told.queues == {queue: count for queue, count in done.queues.items() if count}
+    assert sum(one["messages"] for one in told.books["setAside"]) == 4
+    assert told.exit_code == done.exit_code == EXIT_DAMAGED
+
+
+@pytest.mark.rule("S-316")
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_second_reading_finds_what_the_books_say(
+    kept: bool, undecided: LittleStore, with_bodies: Path, tmp_path: Path
+) -> None:
+    write_page(undecided, 1, [small(2000), small(2001, queues=(QUEUE_A, QUEUE_B))])
+    for number, source in enumerate((undecided.root, with_bodies)):
+        new = tmp_path / f"new-{number}"
+        report = carried(source, new, keep_damaged=kept)
+        if kept and source == with_bodies:
+            with pytest.raises(MadeNotWhole, match="no such file, for a large message"):
+                prove(locate_store(new), report.books)
+        else:
+            prove(locate_store(new), report.books)
+
+
+@pytest.mark.parametrize("part", ["journal", "paging", "bindings", "large-messages"])
+def test_a_second_reading_finds_what_is_not_there(part: str, undecided: LittleStore, tmp_path: Path) -> None:
+    write_page(undecided, 1, [small(2000)])
+    new = tmp_path / "new"
+    report = carried(undecided.root, new)
+    if part == "large-messages":
+        books = {**report.books, "carried": {"work::work.a": 99}}
+    else:
+        books = report.books
+        for path in [one for one in (new / part).rglob("*") if one.is_file() and one.suffix != ".txt"]:
+            path.unlink()
+    with pytest.raises(MadeNotWhole, match="a second reading finds"):
+        prove(locate_store(new), books)
+
+
+@pytest.mark.rule("S-317")
+@pytest.mark.usefixtures("held_by_a_broker")
+def test_recover_beside_a_broker_works_on_a_copy(little_store: LittleStore, tmp_path: Path) -> None:
+    little_store.journal.send(1000, QUEUE_A, "one")
+    little_store.journal.acknowledge(1000, QUEUE_A, tx_id=5)
+    little_store.journal.send(1001, QUEUE_A, "two")
+    new = tmp_path / "new"
+    done = journalfs("recover", "--json", little_store.root, "--out", new)
+    assert done.returncode == EXIT_OK, done.stderr
+    assert bodies_in(new) == {"work::work.a": ["one", "two"]}
+    assert "as it was beside what writes to it" in json.loads(done.stdout)["source"]
+    assert not list(tmp_path.glob(".new*"))
+    assert journalfs("convert", little_store.root, tmp_path / "other").returncode == EXIT_BUSY
 
 
 # ---- canaries: one message is dropped on each way, and that is noticed ----
