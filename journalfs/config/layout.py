@@ -266,13 +266,17 @@ def locate_derived(place: Path, found: OlderStore) -> StoreLayout:
     return locate_store(place, environment=said)
 
 
-def plan_store(path: Path | str, *, environment: Mapping[str, str] | None = None) -> StoreLayout:
+def plan_store(
+    path: Path | str, *, environment: Mapping[str, str] | None = None, adopting: bool = True
+) -> StoreLayout:
     """Where the parts of a store go that is to be made at `path`: as the configuration there says, else in
-    the usual places. Raises what `locate_store` raises, and `WrongCall` if something is there already.
+    the usual places. `adopting` is as for `locate_store`. Raises what `locate_store` raises, and `WrongCall`
+    if something is there already.
     """
     given = Path(os.path.abspath(path))
     with failing("make a store", given, found=True):
-        return _adopted(_planned(given, environment))
+        planned = _planned(given, environment)
+        return _adopted(planned) if adopting else planned
 
 
 def _planned(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:

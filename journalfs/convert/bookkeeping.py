@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from journalfs.account.books import NO_QUEUE, Books, NotCarried, SetAside
-from journalfs.account.entries import Account, Standing, Totals
+from journalfs.account.entries import Account, Entry, Standing, Totals
 from journalfs.convert.looking import Looked
 from journalfs.convert.setting_aside import DAMAGED, UNDECIDED, is_damaged_message
 from journalfs.errors import BooksDoNotBalance, MadeNotWhole
@@ -83,10 +83,16 @@ def refuse_damaged(made: Account, name: str) -> None:
     """Raise `MadeNotWhole` where a new store, as it is handed over, has anything that a broker drops or
     complains of. Messages that are known to be damaged may be there, and what is only possible.
     """
+    for one in drops_of(made):
+        raise MadeNotWhole(name, one.file, one.reason)
+
+
+def drops_of(made: Account) -> Iterator[Entry]:
+    """Yield what of a store a broker drops, or complains of."""
     for one in made.losses:
         is_message = one.standing is Standing.DAMAGED and one.id is not None
         if one.certain and not is_message:
-            raise MadeNotWhole(name, one.file, one.reason)
+            yield one
 
 
 def predicted(looked: Looked, *, renamed: Mapping[str, str], keep_damaged: bool) -> Books:

@@ -32,7 +32,7 @@ from journalfs.config.journal_settings import JournalSettings, journal_settings
 from journalfs.config.journalfs_toml import settings_text
 from journalfs.config.layout import StoreLayout, locate_store, plan_store
 from journalfs.config.older import AMQ, ARTEMIS_1, HORNETQ, forced
-from journalfs.convert.bookkeeping import books_of, predicted, refuse_damaged
+from journalfs.convert.bookkeeping import books_of, drops_of, predicted, refuse_damaged
 from journalfs.convert.looking import Looked, look_at, unsaid
 from journalfs.convert.report import Report
 from journalfs.convert.setting_aside import SettingAside
@@ -240,7 +240,7 @@ class Carrying:
             self._layout = locate_store(derive(self._older, quiet=True), adopting=False)
         config = None
         with suppress(WrongCall):  # where something is there already, which is told later
-            config = plan_store(destination).config
+            config = plan_store(destination, adopting=False).config
         looked = look_at(self._layout, kept_up=source.shown is not None, destination=config)
         self.wanted.refuse_unknown(looked.queue_names.values())
         return looked
@@ -505,7 +505,7 @@ class Carrying:
             prepared = [_xid(loader.files[one.file_slot], one) for one in loader.state.transactions()]
             bodies = [name for name in door.names(staging / "large-messages") if parse_large_name(name)]
             account = account_of(store)
-            pack = _is_worth_compacting(loader)
+            pack = _is_worth_compacting(loader) or any(drops_of(account))
         finally:
             store.close()
         books = self._books(account, state)
