@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from journalfs import door
 from journalfs.account.filters import EVERYTHING, Wanted
 from journalfs.cli.common import GivenPath, filter_options, json_option, say, store_argument, write_json
 from journalfs.config.database import database_named
@@ -155,8 +155,8 @@ def _run(work: Carrying) -> Report:
         told = f"{work.path}, as it was beside what writes to it"
         return replace(work, path=copy, kind=None, source_name=told).run()
     finally:
-        if copy.exists():
-            shutil.rmtree(copy)
+        if door.exists(copy):
+            door.remove_tree(copy)
 
 
 def _prove(destination: Path, report: Report) -> None:

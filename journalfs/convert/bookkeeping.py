@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -12,6 +13,11 @@ from journalfs.account.entries import Account, Entry, Standing, Totals
 from journalfs.convert.looking import Looked
 from journalfs.convert.setting_aside import DAMAGED, UNDECIDED, is_damaged_message
 from journalfs.errors import BooksDoNotBalance, MadeNotWhole
+
+_DROPPED: Final = frozenset(
+    {"lost-binding", "missing-message", "undecided-transaction", "incomplete-transaction"}
+)
+"""Kinds of entries of which a broker that starts keeps nothing."""
 
 
 def books_of(
@@ -88,11 +94,10 @@ def refuse_damaged(made: Account, name: str) -> None:
 
 
 def drops_of(made: Account) -> Iterator[Entry]:
-    """Yield what of a store a broker drops, or complains of."""
-    for one in made.losses:
-        is_message = one.standing is Standing.DAMAGED and one.id is not None
-        if one.certain and not is_message:
-            yield one
+    """Yield what of a store a broker drops, or complains of. What its journal counts in pages is no such
+    thing: a broker counts anew when it starts.
+    """
+    return (one for one in made.losses if one.kind in _DROPPED)
 
 
 def predicted(looked: Looked, *, renamed: Mapping[str, str], keep_damaged: bool) -> Books:

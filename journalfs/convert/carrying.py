@@ -414,13 +414,13 @@ class Carrying:
 
     def _pack(self, source: Source, staging: Path, destination: Path, state: _State) -> None:
         """As durable as every store is, and without what a broker would complain of; say what it is."""
-        report, account, pack = self._report(source, staging, destination, state)
+        report, account, pack = self._report(source, staging, destination, state, more=True)
         pack |= self.packs or self.to is not None
-        for _ in range(_PACKED_MAX):
+        for left in reversed(range(_PACKED_MAX)):
             if not pack:
                 break
             _compact(staging, destination)
-            report, account, pack = self._report(source, staging, destination, state)
+            report, account, pack = self._report(source, staging, destination, state, more=left > 0)
         refuse_damaged(account, "NEW")
         ours = staging / MADE_FROM.parent
         door.make_folders(ours)
@@ -489,9 +489,11 @@ class Carrying:
             _remove(opened)
 
     def _report(
-        self, source: Source, staging: Path, destination: Path, state: _State
+        self, source: Source, staging: Path, destination: Path, state: _State, *, more: bool
     ) -> tuple[Report, Account, bool]:
-        """What is in the new store, its account, and whether it is worth compacting."""
+        """What is in the new store, its account, and whether it is worth compacting. Where `more` compaction
+        may follow, and it is, there are no books yet: messages that were set aside are also where they were.
+        """
         assert state.looked is not None
         with unsaid():
             store = open_store(staging, index=False)
@@ -508,7 +510,7 @@ class Carrying:
             pack = _is_worth_compacting(loader) or any(drops_of(account))
         finally:
             store.close()
-        books = self._books(account, state)
+        books = None if pack and more else self._books(account, state)
         report = Report(
             mode=self.mode,
             source=self._name_of(source),
@@ -521,8 +523,8 @@ class Carrying:
             damage=[*state.looked.account.losses, *map(entry_of, state.damage)],
             notes=state.notes,
             renamed=state.renamed,
-            books=dict(books.as_json()),
-            told=list(books.lines()),
+            books={} if books is None else dict(books.as_json()),
+            told=[] if books is None else list(books.lines()),
             asked=state.asked,
             identity=state.identity,
         )

@@ -129,6 +129,8 @@ class SettingAside:
         """Put the messages of a transaction into a queue of their own, one for each queue that they were
         sent to.
         """
+        if not any(adds_message(one) or adds_pages(one) for one in transaction.operations):
+            return  # it only acknowledged
         queue = await _new_queue(store, f"{UNDECIDED}{transaction.tx_id}")
         into = f"{queue.model.address}::{queue.name}"
         sent: Counter[str | None] = Counter()
@@ -171,7 +173,9 @@ class SettingAside:
         ids: Sequence[MessageId],
         reasons: Mapping[MessageId, str],
     ) -> None:
-        runs = chosen_runs(source, ids)
+        runs = [run for run in chosen_runs(source, ids) if len(run)]
+        if not runs:
+            return
         places = (place for run in runs for place in each_place(source.content, run))
         await _put(store, target, (_remains(store.core, source, one, reasons) for one in places))
         await store.leaving.acknowledge(source, lambda found: chosen_runs(found, ids))

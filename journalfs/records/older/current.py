@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from journalfs import door
@@ -54,19 +53,25 @@ class _Current(JournalReading):
                 except DecodeError as error:
                     self.out.damage(record.file, record.offset, 0, "undecodable", f"the id counter: {error}")
                 continue
+            if not self._note_names(record):
+                continue
             if record.user_type == BindingType.QUEUE_BINDING:
                 queues.add(record.record_id)
-            self._note_names(record)
             self.out.binding(record.record_id, record.user_type, record.body)
         self.first_seen = FirstSeen(queues | self.source.also_bound)
 
-    def _note_names(self, record: Emitted) -> None:
-        """Have the new store know what is bound: queues that lost their bindings join it."""
-        with suppress(DecodeError):
+    def _note_names(self, record: Emitted) -> bool:
+        """Have the new store know what is bound: queues that lost their bindings join it. Return False for a
+        binding that cannot be read: a broker may not start on it, and its queue is a lost one.
+        """
+        try:
             if record.user_type == BindingType.ADDRESS_BINDING:
                 self.out.addresses[decode_address_binding(record.body).name] = record.record_id
             elif record.user_type == BindingType.QUEUE_BINDING:
                 self.out.queues[decode_queue_binding(record.body).name] = QueueId(record.record_id)
+        except (DecodeError, ValueError):
+            return False
+        return True
 
     def page(self, path: Path, to: Path, bound: Sequence[OldQueue]) -> None:
         try:
