@@ -201,6 +201,7 @@ IN_PLACE: Final = {
     "journalfs/records/tables/following.py": "copies of rows, made anew at each start",
     "journalfs/engine/logged.py": "journal files, which hold nothing yet",
     "journalfs/engine/disk.py": "journal files, which hold nothing yet",
+    "journalfs/python/own.py": "staged names of a draft, which its commit publishes",
     "mount/start/lifecycle.py": "a setting of the kernel",
 }
 """Who writes over a file by its name, which a kill may leave half written, and why that loses nothing."""
