@@ -17,7 +17,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -94,8 +94,11 @@ def served(folder: Path) -> Iterator[str]:
     """Serve a folder on this machine alone."""
 
     class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            pass
+        said: Final[list[object]] = []
+        """What it would print of each request."""
+
+        def log_message(self, *told: object) -> None:
+            self.said.append(told)
 
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
         thread = Thread(target=server.serve_forever)
