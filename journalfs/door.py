@@ -751,6 +751,24 @@ def make_folders(path: AnyPath, *, mode: int | None = None) -> None:
                 raise
 
 
+def make_for_owner(path: AnyPath) -> None:
+    """Make a directory for the store's owner in one of root's, where that owner cannot: the volume of a
+    container is root's, and what lies in it the broker's user's. Nothing is done where this process is not
+    root's, or others can write there. Raises OSError.
+    """
+    if not store_owner.has_adopted() or exists(path):
+        return
+    user, group = store_owner.acts_as()
+    with _parent(path) as (parent, name), store_owner.as_started():
+        above = os.fstat(parent)
+        if above.st_uid != 0 or above.st_mode & 0o022:
+            return
+        os.mkdir(name, 0o700, dir_fd=parent)
+        with _folder_in(parent, name) as made:
+            os.fchown(made, user, group)
+            os.fchmod(made, _modes_in(os.fsencode(path), parent)[1])
+
+
 def _settle(made: int, parent: int, mode: int) -> None:
     """Give what was just made its modes, and, if root made it, the owner of the directory that it is in."""
     if stat.S_IMODE(os.fstat(made).st_mode) != mode:

@@ -23,6 +23,7 @@ from journalfs.exchange.comparing import differences
 from journalfs.exchange.renaming import MADE_FROM, Renaming, made_from
 from journalfs.exchange.targets import mounted_store
 from journalfs.store import open_store
+from journalfs.store.history import KEEP_HISTORY
 
 if TYPE_CHECKING:
     from journalfs.store.reading import ReadingStore
@@ -112,7 +113,7 @@ def _compared(given: str) -> Iterator[JournalStore]:
 def _moment(store: ReadingStore, what: str, name: str) -> JournalStore:
     if what == "history":
         if not store.history:
-            raise NoSuchName(f"{store.core.root}: it keeps no history: no `journal-retention-directory`")
+            raise NoSuchName(f"{store.core.root}: it keeps no history; {KEEP_HISTORY}")
         return trio.run(store.history.named(name).opened)
     found = store.snapshots.named(name)
     if found is None:

@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 from journalfs.cli.common import GivenPath, Older, force_option, older_options, store_argument
 from journalfs.config.database import database_named
-from journalfs.errors import MountFailed
+from journalfs.errors import MountFailed, WrongCall
 
 
 class _MountCommand(click.Command):
@@ -103,6 +103,7 @@ def mount(
     database = database_named(store)
     if database is None:
         store = Path(os.path.realpath(store))
+        _refuse_swapped(store, mountpoint)
     request = Start(
         store=store if database is None else Path(database.shown),
         mountpoint=mountpoint,
@@ -113,6 +114,17 @@ def mount(
         log_file=None if log_file is None else Path(os.path.abspath(log_file)),
     )
     sys.exit(start(request))
+
+
+def _refuse_swapped(store: Path, mountpoint: Path) -> None:
+    """Raise `WrongCall` where the store stands in the mount point's place."""
+    from journalfs.config.layout import looks_like_store  # noqa: PLC0415 - takes longer than the help text
+
+    if looks_like_store(mountpoint) and not looks_like_store(store):
+        raise WrongCall(
+            f"{mountpoint}: is a store, and {store} is none: the store comes first, "
+            f"journalfs mount {mountpoint} {store}"
+        )
 
 
 @click.command(epilog="Example: journalfs umount /mnt/store")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -42,6 +43,23 @@ def ask(file: Path, line: str, *, doing: str, else_why: str) -> dict[str, Any]:
         raise SystemFailure.from_os(error, root, doing=": ".join([doing, *reasons[-1:]])) from error
     found: dict[str, Any] = msgspec.json.decode(answer)
     return found
+
+
+@contextmanager
+def refused_by(root: Path, path: Path, doing: str) -> Iterator[None]:
+    """Give what a mount refuses within as a SystemFailure of the path that somebody typed, with the mount's
+    reason and its advice.
+    """
+    before = {(one.time_ms, one.path) for one in refusals(root)}
+    try:
+        yield
+    except OSError as error:
+        name = errno.errorcode.get(error.errno or 0, "")
+        told = [one for one in refusals(root) if one.errno == name and (one.time_ms, one.path) not in before]
+        if not told:
+            raise SystemFailure.from_os(error, path, doing=doing) from error
+        message = f"{path}: cannot {doing}: {told[-1].reason}; {told[-1].do}"
+        raise SystemFailure(message, system_errno=error.errno) from error
 
 
 def the_mount(path: Path | None) -> Path:

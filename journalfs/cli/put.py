@@ -15,6 +15,7 @@ import trio
 
 from journalfs import door
 from journalfs.cli.common import (
+    SEPARATOR,
     GivenPath,
     act_as_owner,
     config_option,
@@ -22,9 +23,10 @@ from journalfs.cli.common import (
     name_in_warnings,
     named_queue,
 )
-from journalfs.cli.mounts import mount_of
+from journalfs.cli.mounts import mount_of, refused_by
 from journalfs.errors import WrongCall, failing
 from journalfs.store.write.opening import change
+from journalfs_mount.start.mountpoint import resolved
 
 if TYPE_CHECKING:
     from journalfs.store.write.store import WritingStore
@@ -49,13 +51,34 @@ def put(*, path: Path, files: tuple[str, ...], kind: str) -> None:
     """
     if INPUT in files[:-1] or (INPUT in files and len(files) > 1 + (mount_of(path) is None)):
         raise WrongCall("- stands alone: files are published together, and the input as it comes")
-    with failing("publish", path, found=True):
-        if mount_of(path) is not None:
+    root = mount_of(path)
+    if root is not None:
+        _refuse_other_than_destination(root, path, files)
+    with failing("publish", path, found=True) if root is None else refused_by(root, path, "publish"):
+        if root is not None:
             _put_into_mount(path, files or (INPUT,), kind)
         elif not files:
             raise WrongCall(f"{path}: lies in no mount; of a store, say which ADDRESS[::QUEUE] is meant")
         else:
             _put_into_store(path, files[0], files[1:] or (INPUT,), kind)
+
+
+def _refuse_other_than_destination(root: Path, path: Path, files: Sequence[str]) -> None:
+    """Raise `WrongCall` for a path in a mount where nothing is published, saying what would be right."""
+    if files and SEPARATOR in files[0] and not os.path.lexists(files[0]):
+        give = root.joinpath(*(one for one in named_queue(files[0]) if one))
+        raise WrongCall(f"{path}: lies in a mount: the path says where to publish; give {give}")
+    for file in files:
+        if file != INPUT and not os.path.lexists(file):
+            raise WrongCall(f"{file}: there is no such file to be published")
+    names = resolved(path).relative_to(root).parts
+    if not names:
+        raise WrongCall(f"{path}: is the whole mount; give an address or queue of it: {root}/ADDRESS[/QUEUE]")
+    if len(names) > 2:
+        raise WrongCall(f"{path}: is no address or queue; give {root.joinpath(*names[:2])}")
+    if not path.is_dir():
+        kind = "address" if len(names) == 1 else "queue"
+        raise WrongCall(f"{path}: there is no such {kind}; mkdir -p {path} makes it")
 
 
 def _pieces() -> Iterator[bytes]:

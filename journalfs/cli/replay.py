@@ -22,7 +22,7 @@ from journalfs.config.layout import locate_store
 from journalfs.errors import BooksDoNotBalance, WrongCall
 from journalfs.exchange.targets import mounted_store
 from journalfs.showing import advancing
-from journalfs.store.history import history_of
+from journalfs.store.history import KEEP_HISTORY, history_of
 from journalfs.store.replay_plan import DAMAGED, FILTERED, ONCE, Asked, Replayed, planned
 from journalfs.store.write.opening import change_in, open_for_writing
 from journalfs.times import range_between
@@ -164,7 +164,8 @@ def _target(text: str) -> QueuePath:
 
 def _in_mount(mount: Path, asked: Asked, *, again: bool) -> dict[str, object]:
     line = json.dumps({"asked": asdict(asked), "again": again})
-    return ask(mount / REPLAY, line, doing="replay", else_why="it keeps no history, or is read-only")
+    why = f"it keeps no history, or is mounted read-only; for a history {KEEP_HISTORY}, and mount it again"
+    return ask(mount / REPLAY, line, doing="replay", else_why=why)
 
 
 def _planned(path: Path, asked: Asked) -> Replayed:

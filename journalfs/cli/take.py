@@ -15,6 +15,7 @@ import trio
 
 from journalfs.cli.common import (
     EXIT_READER_LEFT,
+    NAMES_SHOWN_MAX,
     GivenPath,
     act_as_owner,
     config_option,
@@ -22,9 +23,10 @@ from journalfs.cli.common import (
     name_in_warnings,
     named_queue,
 )
-from journalfs.cli.mounts import mount_of
-from journalfs.errors import EXIT_OK, WrongCall, failing
+from journalfs.cli.mounts import mount_of, refused_by
+from journalfs.errors import EXIT_OK, WrongCall
 from journalfs.store.write.opening import change
+from journalfs_mount.start.mountpoint import resolved
 
 if TYPE_CHECKING:
     from journalfs.api import QueuePath
@@ -55,14 +57,37 @@ def take(*, path: Path, queue: str | None, count: int | None, no_wait: bool, com
     count one higher, and take ends as CMD did. From a STORE, take ends when there is no message.
     """
     handle: Handle = _write if command is None else partial(_run, command)
-    if mount_of(path) is not None:
+    root = mount_of(path)
+    if root is not None:
         if queue is not None:
-            raise WrongCall(f"{path}: lies in a mount: the path says which queue is meant, and not {queue}")
-        sys.exit(_take_from_mount(path, count, no_wait, handle))
+            give = root.joinpath(*(one for one in named_queue(queue) if one))
+            raise WrongCall(f"{path}: lies in a mount: the path says which queue is meant; give {give}")
+        _refuse_other_than_queue(root, path)
+        sys.exit(_take_from_mount(root, path, count, no_wait, handle))
     address, name = ("", None) if queue is None else named_queue(queue)
     if name is None:
-        raise WrongCall(f"{path}: lies in no mount; of a store, say which ADDRESS::QUEUE is meant")
+        of = f", {queue} is an address" if queue else ""
+        raise WrongCall(f"{path}: lies in no mount; of a store, say which ADDRESS::QUEUE is meant{of}")
     sys.exit(_take_from_store(path, (address, name), count, handle))
+
+
+def _refuse_other_than_queue(root: Path, path: Path) -> None:
+    """Raise `WrongCall` for a path in a mount that is no queue, saying what would be one."""
+    place = resolved(path)
+    queue = place.parent if place.name == TAKE else place
+    names = queue.relative_to(root).parts
+    if len(names) == 1 and queue.is_dir():
+        queues = [one for one in sorted(os.listdir(queue)) if (queue / one / TAKE).exists()]
+        some = ", ".join(str(queue / one) for one in queues[:NAMES_SHOWN_MAX]) or "none yet"
+        raise WrongCall(f"{path}: is an address; give one of its queues: {some}")
+    if len(names) > 1 and os.path.lexists(queue / TAKE):
+        return
+    if not names:
+        raise WrongCall(f"{path}: is the whole mount; give a queue of it: {root}/ADDRESS/QUEUE")
+    above = root.joinpath(*names[:2])
+    if len(names) > 2 and (above / TAKE).exists():
+        raise WrongCall(f"{path}: is no queue, and lies in one; give {above}")
+    raise WrongCall(f"{path}: there is no such queue; the mount has those that ls {root}/* lists")
 
 
 def _write(line: bytes) -> int:
@@ -80,11 +105,11 @@ def _run(command: str, line: bytes) -> int:
     return done.returncode if done.returncode >= 0 else KILLED - done.returncode
 
 
-def _take_from_mount(path: Path, count: int | None, no_wait: bool, handle: Handle) -> int:
+def _take_from_mount(root: Path, path: Path, count: int | None, no_wait: bool, handle: Handle) -> int:
     """What was read last is given back or acknowledged by how this process ends, so it stays open."""
     stream = path if path.name == TAKE else path / TAKE
     taken, ended = 0, EXIT_OK
-    with failing("take from", stream):
+    with refused_by(root, path, "take messages"):
         descriptor = os.open(stream, os.O_RDONLY | (os.O_NONBLOCK if no_wait else 0))
         while ended == EXIT_OK and (count is None or taken < count):
             line = _line(descriptor)

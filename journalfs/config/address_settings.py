@@ -122,6 +122,8 @@ def accepts(definition: SettingDefinition, value: Value) -> bool:
 def _number(kind: Kind, text: str) -> int | float:
     if kind is Kind.BYTES:
         return parse_size_bytes(text)
+    if "_" in text:  # Python groups digits so, and no broker
+        raise ValueError(text)
     return float(text) if kind is Kind.DECIMAL else int(text)
 
 

@@ -41,6 +41,7 @@ from journalfs.config.wildcards import WildcardSyntax
 from journalfs.config.xmltree import Element, Loader
 from journalfs.errors import ConfigError
 
+ID_CACHE_SIZE: Final = "id-cache-size"
 _NS_OF_UNIT: Final = {
     "NANOSECONDS": 1, "MICROSECONDS": 1000, "MILLISECONDS": 1_000_000, "SECONDS": 1_000_000_000,
     "MINUTES": 60_000_000_000, "HOURS": 3_600_000_000_000, "DAYS": 86_400_000_000_000,
@@ -78,13 +79,16 @@ def read_broker_xml(
             path, "there is no <core> element; is this a broker's configuration?", line=root.line
         )
     warnings = loader.warnings
+    _without_prefixed(core, warnings)
+    values = _core_values(core) | _retention_limits(core)
+    _with_ids_of_addresses(core, values, warnings)
     unknown = tuple(_unknown_names(core))
     config = BrokerConfig(
         file=path,
         instance=instance,
         broker_name=_text(core, "name"),
         database=_database(core, path, environment),
-        core=_core_values(core) | _retention_limits(core),
+        core=values,
         address_settings=_address_settings(core, warnings),
         wildcards=_wildcards(core),
         literal_markers=_literal_markers(core),
@@ -186,6 +190,38 @@ def _text(core: Element, name: str) -> str | None:
     return element.text if element is not None and element.text else None
 
 
+def _without_prefixed(element: Element, warnings: list[str]) -> None:
+    """Take out the elements that no broker sees, as it looks for names without a prefix, and warn of them."""
+    for child in element.children:
+        if child.is_prefixed:
+            said = f"{child.file}:{child.line}: {child.name} has a prefix of a namespace"
+            warnings.append(f"{said}, so no broker sees it, and it has no effect; leave the prefix out")
+    element.children = [child for child in element.children if not child.is_prefixed]
+    for child in element.children:
+        _without_prefixed(child, warnings)
+
+
+def _with_ids_of_addresses(core: Element, values: dict[str, ConfiguredValue], warnings: list[str]) -> None:
+    """Take `id-cache-size` as a broker takes it: of the whole file the first element of that name, which may
+    be an address's.
+    """
+    definition = CORE_BY_NAME[ID_CACHE_SIZE]
+    first = next(_every(core, ID_CACHE_SIZE), None)
+    if first is None or first in core.children:
+        return
+    values[ID_CACHE_SIZE] = _value(definition, first)
+    told = "the first of the file, so brokers take it for all addresses; state it in core before that"
+    warnings.append(f"{first.file}:{first.line}: {ID_CACHE_SIZE} of an address: {told}")
+
+
+def _every(element: Element, name: str) -> Iterator[Element]:
+    """All elements of a name below another, in the order of the file."""
+    for child in element.children:
+        if child.name == name:
+            yield child
+        yield from _every(child, name)
+
+
 def _core_values(core: Element) -> dict[str, ConfiguredValue]:
     values: dict[str, ConfiguredValue] = {}
     for child in core.children:
@@ -240,10 +276,12 @@ def _address_settings(core: Element, warnings: list[str]) -> tuple[AddressSettin
         for element in _flatten(section):
             if element.name != "address-setting":
                 continue
-            match = element.attributes.get("match", "")
-            if not match:
+            if "match" not in element.attributes:
                 raise element.error('needs match="..."')
+            match = element.attributes["match"]
             place = f"{element.file}:{element.line}"
+            if not match:
+                warnings.append(f'{place}: match="" is for no address; # is for all')
             if match in matches:
                 warnings.append(f"{place}: a second address-setting for {match!r} is ignored")
                 continue

@@ -108,7 +108,7 @@ CORE_SETTINGS: Final = (
     _setting("global-max-messages", Kind.INTEGER, -1, "messages", -1),
     _setting("max-disk-usage", Kind.INTEGER, 90, "percent", -1, maximum=100),
     _setting("min-disk-free", Kind.BYTES, -1, "bytes", -1),
-    _setting("disk-scan-period", Kind.INTEGER, 5000, "ms", 1),
+    _limit("disk-scan-period", Kind.INTEGER, 5000, "ms", 2**63 - 1),
     _setting("max-redelivery-records", Kind.INTEGER, 10, "records", -1),
     _setting("message-expiry-scan-period", Kind.INTEGER, 30_000, "ms", -1),
     _setting("address-queue-scan-period", Kind.INTEGER, 30_000, "ms", -1),

@@ -30,7 +30,14 @@ from journalfs.config.core_settings import RETENTION_DIRECTORY, value_in_force
 from journalfs.config.database import DatabaseStore, database_named, other_scheme
 from journalfs.config.files import CONFIG_VARIABLE, CONFIGURED_BY, TOML_NAME, read_beginning
 from journalfs.config.instance import Instance, find_instance, standard_properties
-from journalfs.config.older import refuse_other_journals, refuse_other_layouts
+from journalfs.config.misnamed import misnamed, mount_around
+from journalfs.config.older import (
+    ACTIVEMQ,
+    NO_BINDINGS,
+    refuse_messaging,
+    refuse_other_journals,
+    refuse_other_layouts,
+)
 from journalfs.errors import (
     ConfigError,
     NotAStore,
@@ -58,6 +65,9 @@ DIRECTORY_FIELDS: Final = {
     "journal-retention-directory": "retention_dir",
 }
 """Settings that are directories, with where a layout has them: journalfs.toml may move them."""
+
+_PARTS: Final = ("journal", "bindings", "paging", *_LARGE_NAMES)
+"""Directories of a data directory that mean the whole of it."""
 
 _OF_HISTORY: Final = re.compile(rf".+-[0-9]{{14}}-[0-9]+\.{JOURNAL_EXTENSION}")
 """What a journal file is called that was kept: by when, and with which id."""
@@ -231,11 +241,12 @@ def _checked(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
     given = Path(os.path.realpath(given))
     if given.name == TOML_NAME and given.is_file():
         given = given.parent
+    refuse_messaging(_folder(given))
     layout = _history(given, environment) or _in_place(given, environment)
     if layout is None:
         _refuse_older(_folder(given))
-        if os.path.ismount(given) and "status.json" in _names(given / ".journalfs"):
-            raise NotAStore(given, "a store is mounted here", give="the path of that store, after umount")
+        if (found := misnamed(given, is_store=False)) is not None:
+            raise NotAStore(given, found.reason, give=found.give)
         raise NotAStore(given, "no message store here", looked_for=_LOOKED_FOR)
     layout = _with_own_settings(_with_odd_files_named(layout, given))
     layout = _bounded(given, _entered(layout), layout, environment)
@@ -282,6 +293,7 @@ def plan_store(
 def _planned(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
     if given.name == TOML_NAME and given.is_file():
         given = given.parent
+    refuse_in_mount(given)
     found = _configuration_of(given, environment)
     if found is None and given.exists() and not given.is_dir():
         raise WrongCall(f"{given}: a store is a directory, and this is none")
@@ -303,11 +315,23 @@ def _planned(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
     return layout
 
 
+def refuse_in_mount(given: Path) -> None:
+    """Raise `WrongCall` for a path in a mounted store: what is made there is staged, or becomes messages."""
+    root = mount_around(given)
+    if root is not None:
+        why = f"lies in the store that is mounted at {root}, where files become messages"
+        raise WrongCall(f"{given}: {why}; give a directory outside of {root}")
+
+
 def _require_path(given: Path) -> None:
     """Raise `NotAStore` for a path where nothing is or can be, `OSError` for one that cannot be looked at."""
     try:
         os.stat(given)
     except (FileNotFoundError, NotADirectoryError):
+        there = next((one for one in given.parents if one.is_dir()), None)
+        found = misnamed(given, is_store=there is not None and looks_like_store(there))
+        if found is not None:
+            raise NotAStore(given, found.reason, give=found.give) from None
         raise NotAStore(given, "there is no such directory") from None
     except ValueError:  # NUL, or half of a character: no file can have this name
         raise NotAStore(ascii(str(given))[1:-1], "no directory can have this name") from None
@@ -324,14 +348,16 @@ def _in_place(given: Path, environment: Mapping[str, str] | None) -> StoreLayout
         return _configured(found, environment)
     if given.is_file():
         return None
-    for data in (given, given / "data"):
+    below = (given, given / "data", given / "standalone" / "data")
+    whole = [*below[:2], *(one / ACTIVEMQ for one in below)]
+    if given.name in _PARTS:  # alone, it is a journal without the rest
+        whole.append(given.parent)
+    for data in whole:
         if _is_data_directory(data):
             return _derived(data, environment) or _data_directory(data, environment)
     if _has_journal(given) or _has_bindings(given):
-        # The journal of a whole data directory means that store; alone, it is a journal without the rest.
-        if _is_data_directory(given.parent) and given.name in ("journal", "bindings"):
-            return _data_directory(given.parent, environment)
-        return _usual(given, journal=given, bindings=given)
+        alone = _usual(given, journal=given, bindings=given)
+        return alone if _has_bindings(given) else _with_warning(alone, f"{given}: a journal {NO_BINDINGS}")
     return None
 
 
@@ -555,9 +581,7 @@ def _bounded(
     if _chosen(environment) is not None or layout.history_of is not None:
         return layout
     named = _folder(given)
-    if named.name in ("journal", "bindings", "etc") and (
-        named.name == "etc" or _is_data_directory(named.parent)
-    ):
+    if named.name in (*_PARTS, "etc") and (named.name == "etc" or _is_data_directory(named.parent)):
         named = named.parent
     # What a data directory has itself, links and journalfs.toml, is as somebody who names it wants it.
     of_data = _is_data_directory(named)
@@ -614,6 +638,11 @@ def _is_data_directory(folder: Path) -> bool:
     )
 
 
+def looks_like_store(folder: Path) -> bool:
+    """True for a data directory, or an instance with one. Raises `SystemFailure`."""
+    return any(map(_is_data_directory, (folder, folder / "data")))
+
+
 def _has_journal(folder: Path) -> bool:
     return any(
         name.endswith((f".{JOURNAL_EXTENSION}", f".{JOURNAL_EXTENSION}.bkp", f".{JOURNAL_EXTENSION}.cmp"))
@@ -655,8 +684,9 @@ def _folder(given: Path) -> Path:
 
 def _refuse_older(folder: Path) -> None:
     """Raise for another product's store, of which `folder` is the data directory, one above or one below."""
-    parts = folder.name in ("journal", "bindings")
-    for data in (folder.parent,) if parts else (folder, folder / "data"):
+    parts = folder.name in _PARTS
+    below = (folder, folder / "data", folder / ACTIVEMQ, folder / "data" / ACTIVEMQ)
+    for data in (folder.parent,) if parts else below:
         refuse_other_layouts(data)
         if (data / "journal").is_dir() or (data / "bindings").is_dir():
             refuse_other_journals(data / "journal", data / "bindings")

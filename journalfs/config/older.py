@@ -30,6 +30,22 @@ _SHOWN_BY: Final = {
 }
 """Of each kind, what there is at least one of."""
 
+NO_BINDINGS: Final = "without its bindings, so its queues have no names and its messages no addresses"
+"""Of a journal that was given alone."""
+
+MESSAGING: Final = {
+    "journal": "messagingjournal",
+    "bindings": "messagingbindings",
+    "paging": "messagingpaging",
+    "large-messages": "messaginglargemessages",
+}
+"""What application servers with HornetQ (EAP 6, JBoss AS 7, WildFly 8 and 9) call its directories in
+`standalone/data`.
+"""
+
+ACTIVEMQ: Final = "activemq"
+"""The data directory of Artemis within `standalone/data` of WildFly 10 and EAP 7, and later."""
+
 _ADVICE_2X: Final = "only file stores can be read"
 _LEGACY_MESSAGE: Final = 31
 _CURRENT_MESSAGE: Final = 45
@@ -40,6 +56,33 @@ _ADD_TX: Final = 13
 _RECORDS: Final = tuple(bytes((kind,)) for kind in range(11, 20))
 _SAMPLE_BYTES: Final = 1024 * 1024
 _ZEROS: Final = bytes(4096)
+
+
+def messaging_of(folder: Path) -> Path | None:
+    """Return the data directory of an application server with HornetQ, of which `folder` is that, one of its
+    four directories of messages, or the server's home; None: it is none.
+    """
+    if folder.name in MESSAGING.values() and _has_messaging(folder.parent):
+        return folder.parent
+    below = (folder, folder / "data", folder / "standalone" / "data")
+    return next((one for one in below if _has_messaging(one)), None)
+
+
+def _has_messaging(data: Path) -> bool:
+    journal, bindings = data / MESSAGING["journal"], data / MESSAGING["bindings"]
+    return any(_names(journal, "*.hq")) or any(_names(bindings, "hornetq-*"))
+
+
+def refuse_messaging(folder: Path) -> None:
+    """Raise `OlderStore` for the HornetQ within an application server."""
+    data = messaging_of(folder)
+    if data is not None:
+        raise _hornetq_of(data, "the HornetQ journal of an application server (messagingjournal)")
+
+
+def _hornetq_of(data: Path, text: str) -> OlderStore:
+    journal, bindings = data / MESSAGING["journal"], data / MESSAGING["bindings"]
+    return OlderStore(data, text, kind=HORNETQ, root=data, journal=journal, bindings=bindings)
 
 
 def refuse_other_layouts(root: Path) -> None:
@@ -75,6 +118,8 @@ def forced(kind: str, folder: Path) -> OlderStore:
     them.
     """
     root = folder
+    if kind == HORNETQ and (data := messaging_of(folder)) is not None:
+        return _hornetq_of(data, f"said to be {kind}")
     if (folder / "data").is_dir():
         root = folder / "data"
     elif folder.name in ("journal", "bindings"):
@@ -95,7 +140,8 @@ def _journal_kind(journal_dir: Path, bindings_dir: Path) -> tuple[str, Path, str
         advice = "HornetQ 2.1 to 2.4 can be read"
         raise UnknownVersion(journal_dir, "a HornetQ 2.0 journal (*.hq without a version)", advice=advice)
     if files:
-        return HORNETQ, journal_dir, "a HornetQ journal (*.hq)"
+        lacks = "" if any(_names(bindings_dir, "*.bindings")) else f", {NO_BINDINGS} ({bindings_dir})"
+        return HORNETQ, journal_dir, f"a HornetQ journal (*.hq){lacks}"
     if any(_names(bindings_dir, "hornetq-*")):
         return HORNETQ, bindings_dir, "a HornetQ bindings journal"
     return _artemis_1(journal_dir, bindings_dir)

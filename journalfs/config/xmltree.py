@@ -40,6 +40,8 @@ class Element:
     text: str = ""
     """Its own character data, all of it, trimmed."""
     children: list[Element] = field(default_factory=list)
+    is_prefixed: bool = False
+    """True for a name with a namespace's prefix, as `<a:core>`: a broker looks for names without one."""
 
     def find(self, name: str) -> Element | None:
         """The first child of that name."""
@@ -157,7 +159,7 @@ class Loader:
         attributes = dict(found.attrib)
         if _FILE in attributes:
             file, line = self.files[int(attributes.pop(_FILE))], int(attributes.pop(_LINE))
-        element = Element(etree.QName(found).localname, file, line)
+        element = Element(etree.QName(found).localname, file, line, is_prefixed=found.prefix is not None)
         element.text = self.substitute("".join(_texts(found)), file, line).strip()
         element.attributes = {
             etree.QName(key).localname: self.substitute(value, file, line)

@@ -21,7 +21,13 @@ from journalfs.config.files import TOML_NAME
 from journalfs.config.in_force import SettingsInForce
 from journalfs.config.journal_settings import JournalSettings, journal_settings
 from journalfs.config.journalfs_toml import settings_text
-from journalfs.config.layout import StoreLayout, plan_store, refuse_database, refuse_unknown_names
+from journalfs.config.layout import (
+    StoreLayout,
+    plan_store,
+    refuse_database,
+    refuse_in_mount,
+    refuse_unknown_names,
+)
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.links import write_durably
 from journalfs.errors import StoreNotKept, SystemFailure, WrongCall
@@ -73,6 +79,7 @@ def create_store(
     is left of the attempt.
     """
     place = Path(os.path.realpath(path))
+    refuse_in_mount(place)
     refuse_unknown_names(path)
     refuse_database(path)
     try:

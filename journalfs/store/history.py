@@ -474,10 +474,16 @@ def history_of(layout: StoreLayout, clock: Clock) -> History:
     return History(layout, clock)
 
 
+KEEP_HISTORY: Final = (
+    "set journal-retention-directory, and journal-retention-period or -max-bytes, in broker.xml or "
+    "journalfs.toml; what was written before that is not in it"
+)
+
+
 def require_history(layout: StoreLayout) -> None:
     """Raises NotAStore where it keeps none."""
     if layout.retention_dir is None:
-        raise NotAStore(layout.root, "it keeps no history: no `journal-retention-directory`")
+        raise NotAStore(layout.root, "it keeps no history", give=f"one that does: {KEEP_HISTORY}")
     if not door.is_folder(layout.retention_dir):
         reason = "no such directory, for the history (`journal-retention-directory`)"
         raise NotAStore(layout.retention_dir, reason, give="a store whose history is there")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from journalfs import door
+from journalfs import door, store_owner
 from journalfs.clock import Clock
 from journalfs.config import core_settings
 from journalfs.config.address_settings import Value
@@ -21,6 +23,9 @@ from journalfs.errors import ConfigError, SystemFailure
 from journalfs.records.files.directory import as_made
 from journalfs.records.files.retention import Retention, RetentionLimits
 from journalfs.records.files.write_settings import WriteSettings
+
+FOLDER: Final = "journalfs"
+"""What lies beside a broker's own directories and is none of its."""
 
 BINDINGS_FILE_BYTES: Final = 1024 * 1024
 BINDINGS_MIN_FILES: Final = 2
@@ -170,7 +175,19 @@ def make_directories(layout: StoreLayout, settings: JournalSettings) -> None:
         try:
             door.make_folders(directory)
         except OSError as error:
-            raise SystemFailure.from_os(error, directory, doing="make the directory") from error
+            told = not_made(error, directory)
+            raise SystemFailure(f"{directory}: {told.strerror}", system_errno=error.errno) from error
+    with suppress(OSError):  # whatever needs it says so
+        door.make_for_owner(layout.root / FOLDER)
+
+
+def not_made(error: OSError, directory: Path) -> OSError:
+    """Return why a directory of the store could not be made, with the call of root's that makes it."""
+    reason = f"cannot make the directory: {error.strerror or error}"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        user, group = store_owner.acts_as()
+        reason += f"; let root make it: install -d -o {user} -g {group} {directory}"
+    return OSError(error.errno, reason, str(directory))
 
 
 def _place(layout: StoreLayout, setting: str) -> tuple[Path | str, int | None]:

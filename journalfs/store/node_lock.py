@@ -31,6 +31,7 @@ from journalfs.format.server_lock import (
     decode_server_lock,
     encode_server_lock,
 )
+from journalfs.store.journal_setup import not_made
 from journalfs.store.locks import PRIMARY_BYTE, WHOLE, LockedFile, Range, read_beginning, take
 from journalfs.store.snapshot_folder import refuse_writing
 
@@ -179,7 +180,11 @@ def _take_all(layout: StoreLayout) -> list[LockedFile]:
     ]
     instance = _instance(layout)
     if instance is not None:
-        door.make_folders((instance / _CLI_LOCK).parent)
+        folder = (instance / _CLI_LOCK).parent
+        try:
+            door.make_folders(folder)
+        except OSError as error:
+            raise not_made(error, folder) from error
         wanted.insert(0, (instance / _CLI_LOCK, WHOLE))
     return _taken(layout.root, wanted)
 

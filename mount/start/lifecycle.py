@@ -86,7 +86,10 @@ def run(
     except* JournalfsError as group:
         raise _first(group) from None
     except* OSError as group:
-        raise SystemFailure(f"{mountpoint}: the mount broke off: {_first(group)}") from None
+        error = _first(group)
+        place = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
+        said = error.strerror or error if isinstance(error, OSError) else error
+        raise SystemFailure(f"{mountpoint}: the mount broke off: {place}{said}") from None
     finally:
         store.close()
 

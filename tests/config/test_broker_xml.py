@@ -321,3 +321,72 @@ def test_a_property_that_no_broker_takes(tmp_path: Path) -> None:
     (tmp_path / "etc" / "broker.properties").write_text("name=x\njournalFileSize=big\n")
     with pytest.raises(ConfigError, match=r"broker.properties:2: journalFileSize: 'big' is no size"):
         read(tmp_path, "")
+
+
+@pytest.mark.rule("S-380")
+def test_an_address_gives_all_its_id_cache_size(tmp_path: Path) -> None:
+    """A broker takes the first element of that name in the file."""
+    of_address = (
+        '<address-settings><address-setting match="a"><id-cache-size>222</id-cache-size>'
+        "</address-setting></address-settings>"
+    )
+    for core, expected, told in (
+        (of_address, 222, True),
+        (f"{of_address}<id-cache-size>111</id-cache-size>", 222, True),
+        (f"<id-cache-size>111</id-cache-size>{of_address}", 111, False),
+    ):
+        config = read(tmp_path, core)
+        assert config.core_value("id-cache-size") == expected
+        assert any("id-cache-size of an address" in one for one in config.warnings) is told
+
+
+@pytest.mark.rule("S-380")
+def test_elements_with_a_prefix_are_not_seen(tmp_path: Path) -> None:
+    core = (
+        '<a:journal-min-files xmlns:a="urn:activemq:core">7</a:journal-min-files>'
+        '<address-settings><a:address-setting xmlns:a="urn:activemq:core" match="x"/>'
+        '<address-setting match="y"><a:max-delivery-attempts xmlns:a="urn:activemq:core">3'
+        "</a:max-delivery-attempts></address-setting></address-settings>"
+    )
+    config = read(tmp_path, core)
+    assert config.core_value("journal-min-files") == 2
+    assert [(one.match, dict(one.values)) for one in config.address_settings] == [("y", {})]
+    assert sum("has a prefix" in one for one in config.warnings) == 3
+
+
+@pytest.mark.rule("S-380")
+@pytest.mark.parametrize(
+    ("core", "name", "expected"),
+    [
+        ("<disk-scan-period>-1</disk-scan-period>", "disk-scan-period", -1),
+        ("<journal-min-files>+5</journal-min-files>", "journal-min-files", 5),
+        ("<journal-file-size>+20480</journal-file-size>", "journal-file-size", 20480),
+    ],
+)
+def test_numbers_as_a_broker_reads_them(tmp_path: Path, core: str, name: str, expected: int) -> None:
+    assert read(tmp_path, core).core_value(name) == expected
+
+
+@pytest.mark.rule("S-380")
+@pytest.mark.parametrize(
+    "core",
+    [
+        "<disk-scan-period>0</disk-scan-period>",
+        "<disk-scan-period>-2</disk-scan-period>",
+        "<journal-min-files>1_0</journal-min-files>",
+        "<journal-file-size>+20K</journal-file-size>",
+        '<address-settings><address-setting match="x"><redelivery-delay-multiplier>1_0'
+        "</redelivery-delay-multiplier></address-setting></address-settings>",
+    ],
+)
+def test_numbers_that_no_broker_reads(tmp_path: Path, core: str) -> None:
+    with pytest.raises(ConfigError):
+        read(tmp_path, core)
+
+
+@pytest.mark.rule("S-380")
+def test_an_empty_match_is_for_no_address(tmp_path: Path) -> None:
+    core = '<address-settings><address-setting match=""><max-delivery-attempts>3</max-delivery-attempts>'
+    config = read(tmp_path, f"{core}</address-setting></address-settings>")
+    assert [one.match for one in config.address_settings] == [""]
+    assert any('match=""' in one for one in config.warnings)

@@ -186,7 +186,7 @@ def test_a_store_of_hornetq_2_0_is_named(tmp_path: Path) -> None:
 
 
 def test_database_stores_are_named(stores: PristineStores) -> None:
-    with pytest.raises(DatabaseStore, match=r"^postgresql.*a store in a database"):
+    with pytest.raises(DatabaseStore, match=r"^jdbc:postgresql.*a store in a database"):
         locate_store(stores["jdbc"])
 
 

@@ -68,6 +68,7 @@ REACHES_BY_PATH: dict[str, str] = {
     "journalfs/records/tables/holder.py": "/proc: which process holds a lease, and whether it lives",
     "journalfs/config/reread.py": "configuration files: they may be links, as in containers",
     "journalfs/config/broker_xml.py": "configuration files",
+    "journalfs/config/misnamed.py": "what a path is that is no store",
     "journalfs/config/layout.py": "finding out whether there is a store, and where",
     "journalfs/config/broker_properties.py": "configuration files",
     "journalfs/config/database.py": "whether a name is a path or a database",

@@ -56,7 +56,7 @@ def test_files_are_put_all_or_none(address: Address, tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text("no envelope\n")
     done = journalfs("put", address.first.path, tmp_path / "a.txt", tmp_path / "bad.jsonl")
     assert done.returncode == 2
-    assert "Invalid argument" in done.stderr
+    assert "no JSON" in done.stderr
     assert bodies(address.first) == []
     assert journalfs("put", address.path, tmp_path / "a.txt", tmp_path / "b.json").returncode == 0
     assert bodies(address.first) == bodies(address.second) == ["one", "two", '{"n": 1}', '{"n": 2}']

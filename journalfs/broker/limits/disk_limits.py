@@ -68,6 +68,10 @@ def disk_limit(settings: Iterable[SettingInForce]) -> DiskLimit | None:
     return None
 
 
+NO_SCAN: Final = -1
+SCAN_PERIOD_MS: Final = 5000
+
+
 @dataclass(slots=True)
 class DiskLimits:
     """Looks at the disks every `disk-scan-period`."""
@@ -144,4 +148,6 @@ def disk_limits(core: Core, besides: tuple[Path, ...] = ()) -> DiskLimits:
     period, file_size = map(core.layout.value_in_force, ("disk-scan-period", "journal-file-size"))
     assert isinstance(period, int), "it has a default"
     assert isinstance(file_size, int), "it has a default"
+    if period == NO_SCAN:  # a broker never looks then; here the room for the next file is looked at
+        limit, period = None, SCAN_PERIOD_MS
     return DiskLimits(core.layout, limit, period, file_size, core.clock, core.events, besides)

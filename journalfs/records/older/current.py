@@ -43,6 +43,7 @@ def fill_current(source: Source, out: DerivedStore) -> None:
 
 class _Current(JournalReading):
     def bindings(self) -> None:
+        self.tell_without_bindings()
         records, highest = self.live("bindings")
         self.out.ids_from(highest + 1)
         queues: set[int] = set()

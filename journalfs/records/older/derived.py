@@ -293,6 +293,8 @@ class DerivedStore:
         self.flags = flags
         self.progress = advance
         self.damaged: list[Damage] = []
+        self.settings: dict[str, object] = {}
+        """What the new store's journalfs.toml says."""
         self.notes: list[tuple[str, str]] = []
         self.renamed: dict[str, str] = {}
         """`ADDRESS::QUEUE` in the source -> in this store, of queues with another name here."""
@@ -572,8 +574,9 @@ class DerivedStore:
                 self.binding(self.next_id(), BindingType.ID_COUNTER, counter)
             self._journal.make_room(0)
             if self.bodies is not None:
-                said = tomli_w.dumps({"large-messages-directory": str(self.bodies)})
-                door.write(self._place / "journalfs.toml", said.encode())
+                self.settings = {"large-messages-directory": str(self.bodies), **self.settings}
+            if self.settings:
+                door.write(self._place / "journalfs.toml", tomli_w.dumps(self.settings).encode())
         for journal in (self._messages, self._bindings):
             if journal is not None:
                 journal.close()

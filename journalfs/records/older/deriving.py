@@ -20,8 +20,9 @@ import msgspec
 
 from journalfs import door, limits, store_owner
 from journalfs.clock import SystemClock
-from journalfs.config.layout import StoreLayout
-from journalfs.config.older import AMQ, ARTEMIS_1, HORNETQ, KAHADB
+from journalfs.config.files import TOML_NAME
+from journalfs.config.layout import DIRECTORY_FIELDS, StoreLayout
+from journalfs.config.older import AMQ, ARTEMIS_1, HORNETQ, KAHADB, MESSAGING
 from journalfs.damage import Damage, name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.scan import scan_journal
@@ -68,7 +69,28 @@ def adapter_for(source: Kind) -> Adapter:
     if found is None:
         raise UnknownVersion(source.root, f"a store of kind {source.kind}", advice="it is recognised only")
     module, _, name = found.partition(":")
-    return cast("Adapter", getattr(import_module(module), name))
+    adapter = cast("Adapter", getattr(import_module(module), name))
+
+    def fill(given: Any, out: DerivedStore) -> None:
+        adapter(given, out)
+        if source.kind != CURRENT:
+            out.settings = _own_settings(source.root)
+
+    return fill
+
+
+def _own_settings(root: Path) -> dict[str, object]:
+    """Return what a journalfs.toml in an older store says, but for directories, which are not the derived
+    store's. Raises `ConfigError`.
+    """
+    file = root / TOML_NAME
+    if not door.exists(file):
+        return {}
+    from journalfs.config.journalfs_toml import load_toml, read_journalfs_toml  # noqa: PLC0415 - most have none
+
+    read_journalfs_toml(file, None)  # says what is wrong, with the line
+    said = load_toml(door.read(file))
+    return {name: value for name, value in said.items() if name not in DIRECTORY_FIELDS}
 
 
 FORMAT: Final = 2
@@ -119,6 +141,9 @@ class Source:
     def files(self) -> Iterator[tuple[str, os.stat_result]]:
         """What is in the store beside directories, by its path below the root, in the order of the names."""
         folders = sorted({self.root, self.journal_dir, self.bindings_dir})
+        if self.journal_dir.name == MESSAGING["journal"]:
+            # The root is an application server's, which has much beside.
+            folders = sorted({self.journal_dir, self.bindings_dir, self.paging_dir, self.large_dir})
         seen: set[bytes] = set()
         for top in folders:
             for parent, subfolders, names in door.below(top, _passed_over):
@@ -154,13 +179,16 @@ def _said_large(said: StoreLayout) -> Path | None:
 
 def _entered(found: OlderStore, paging: Path | None, large: Path | None) -> Source:
     root = door.resolved(found.root)
-    usual = [door.resolved(large or root / name) for name in _LARGE_NAMES]
+    usual = [door.resolved(large or root / name) for name in (*_LARGE_NAMES, MESSAGING["large-messages"])]
+    pages = [door.resolved(paging or root / name) for name in ("paging", MESSAGING["paging"])]
+    if found.journal_dir.name == MESSAGING["journal"]:  # others have directories of their own there
+        usual, pages = usual[-1:], pages[-1:]
     source = Source(
         found.kind,
         root,
         door.resolved(found.journal_dir),
         door.resolved(found.bindings_dir),
-        door.resolved(paging or root / "paging"),
+        pages[0],
         next((one for one in usual if door.is_folder(one)), usual[0]),
         found.found,
     )

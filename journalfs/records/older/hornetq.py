@@ -18,6 +18,7 @@ from typing import Final
 
 from journalfs import door
 from journalfs.bindings.interpret import Emitted
+from journalfs.config.older import NO_BINDINGS
 from journalfs.damage import name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import LineBatch
@@ -285,6 +286,12 @@ class JournalReading:
 
     # -- bindings --------------------------------------------------------------------------------------------
 
+    def tell_without_bindings(self) -> None:
+        """List it as damage where there is a message journal and no file of bindings: names are lost."""
+        has_journal = any(self._files(self.source.journal_dir, one) for one in _EXTENSIONS)
+        if has_journal and not self._files(self.source.bindings_dir, "bindings"):
+            self.out.damage(self.name(self.source.bindings_dir), 0, 0, "missing", f"a journal {NO_BINDINGS}")
+
     def live(self, extension: str) -> tuple[list[Emitted], int]:
         """What of a small journal took effect, and the highest id in it."""
         found: list[tuple[JournalFile, MappedFile, Scan]] = []
@@ -301,6 +308,7 @@ class JournalReading:
 
     def bindings(self) -> None:
         """The bindings journal, and the JMS journal beside it."""
+        self.tell_without_bindings()
         records, highest = self.live("bindings")
         self.out.ids_from(highest + 1)
         for record in records:

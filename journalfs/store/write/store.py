@@ -56,6 +56,7 @@ from journalfs.live.index import IndexDescription, describe, with_ledger
 from journalfs.message.outgoing import CoreMessage, Outgoing
 from journalfs.records.capabilities import ALL, Capabilities
 from journalfs.records.files.loader import JournalLoader, PollResult
+from journalfs.store.journal_setup import FOLDER, not_made
 from journalfs.store.node_lock import NodeLock
 from journalfs.store.write.drafts import TRANSACTIONS, Drafts
 from journalfs.store.write.replaying import OwnHistory
@@ -69,7 +70,6 @@ from journalfs.views.transactions import refuse_held
 
 __all__ = ["SyncMode", "WritingStore"]
 
-FOLDER = "journalfs"
 STAGING = "staging"
 
 
@@ -516,7 +516,10 @@ class WritingStore(SelfReadingStore):
     def own_directory(self, name: str) -> Path:
         """One of those that lie beside the broker's. Raises OSError."""
         path = self.core.root / FOLDER / name
-        door.make_folders(path)
+        try:
+            door.make_folders(path)
+        except OSError as error:
+            raise not_made(error, path if door.exists(path.parent) else path.parent) from error
         return path
 
     # -- letting go ------------------------------------------------------------------------------------------
