@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import click
 import trio
 
-from journalfs.cli.common import json_option, store_argument, write_json, write_table
+from journalfs.account.entries import NONE, Entry
+from journalfs.account.taking import account_of
+from journalfs.cli.books import say_losses
+from journalfs.cli.common import json_option, say, store_argument, write_json, write_table
 from journalfs.config.layout import locate_store
 from journalfs.live.missing import note_missing
 from journalfs.records.files.kept_damage import discard_damage
+from journalfs.store import open_store
 from journalfs.store.refused import refuse_unreadable
 from journalfs.store.write.compacting import Compacted, compact_store, preview_store
 from journalfs.store.write.opening import open_alone
@@ -32,7 +38,7 @@ def compact(*, store: Path, dry_run: bool, discard_damage: bool, shrink: bool, a
     of all free files back.
 
     Unreadable parts of the old files are kept below journalfs/damaged in the store, and count as damage,
-    until --discard-damage deletes them.
+    until --discard-damage deletes them, lists them as `check` does, and says how many messages they had.
     """
     if dry_run:
         _preview(store, as_json)
@@ -59,14 +65,41 @@ def _compact(path: Path, discards: bool, shrinks: bool) -> list[Compacted]:
     refuse_unreadable(locate_store(path))  # one in a database has no files to be packed
     store = open_alone(path)
     try:
+        before = account_of(store).losses if discards else ()  # compaction closes gaps between ids
         done = trio.run(lambda: compact_store(store, shrinks=shrinks))
         if discards:
             discard_damage(store.core.root)
             # What a missing file held is gone for good; without this `check` would list its id for ever.
             note_missing(store.core.layout)
+            _tell_discarded(before, _losses(path))
         return done
     finally:
         store.close()
+
+
+def _losses(path: Path) -> Sequence[Entry]:
+    """Return what the account of a store lists as lost now, read anew."""
+    with closing(open_store(path, index=False)) as store:
+        return account_of(store).losses
+
+
+def _tell_discarded(before: Sequence[Entry], after: Sequence[Entry]) -> None:
+    """Print each entry that the account no longer has, as `check` prints it, and their sum."""
+    still = {_place(one) for one in after}
+    gone = [one for one in before if _place(one) not in still]
+    say_losses(gone)
+    lost = sum((one.messages for one in gone), start=NONE)
+    say(f"discarded: {_places(gone)}, with {lost.text()} messages", to_people=True)
+    if after:
+        say(f"still there: {_places(after)}, as journalfs check lists", to_people=True)
+
+
+def _places(entries: Sequence[Entry]) -> str:
+    return f"{len(entries)} place{'' if len(entries) == 1 else 's'} of damage"
+
+
+def _place(entry: Entry) -> tuple[str, str, int | None, int | None]:
+    return entry.kind, entry.file, entry.offset, entry.id
 
 
 def _preview(path: Path, as_json: bool) -> None:

@@ -96,7 +96,10 @@ def test_a_file_that_is_gone_may_have_had_messages(little_store: LittleStore, go
         assert store.status()["missingJournalFiles"] == [str(gone)]
     assert objects("check", "--json", sound) == [{"kind": "sound", "messages": 4, "damage": 0}]
     assert "compact --discard-damage" in said["do"]
-    assert journalfs("compact", "--discard-damage", little_store.root).returncode == 0
+    done = journalfs("compact", "--discard-damage", little_store.root)
+    assert done.returncode == 0
+    assert f"missing-id\t{said['reason']}" in done.stderr
+    assert "discarded: 1 place of damage, with an unknown number of messages" in done.stderr
     (left,) = objects("check", "--json", little_store.root)
     assert left["kind"] == "sound"
 

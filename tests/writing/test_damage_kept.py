@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,12 @@ def test_bytes_that_cannot_be_read_outlast_their_file(tmp_path: Path, by: str) -
         with mounted_for_writing(root, tmp_path / "mnt") as mount:
             raw = list((mount.path / ".journalfs/damaged").glob("*garbage.bin"))
             assert any(JUNK in path.read_bytes() for path in raw)
-    assert journalfs("compact", "--discard-damage", root).returncode == 0
+    listed = {str(one["file"]) for one in checked(root)[1] if one["kind"] != "sound"}
+    done = journalfs("compact", "--discard-damage", root)
+    assert done.returncode == 0
+    rows = [line.split("\t")[0] for line in done.stderr.splitlines() if "\t" in line]
+    assert listed == set(rows)
+    assert re.search(rf"discarded: {len(rows)} places? of damage, with [a-z 0-9]+ messages", done.stderr)
     assert not [one for one in checked(root)[1] if one["kind"] == "garbage"]
 
 
