@@ -5,16 +5,26 @@ of the control tree.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from journalfs.api import VirtualDirectory, VirtualFile
-from journalfs.engine.state import QueueShare, other_records, queue_shares, transaction_shares
+from journalfs.config.older import AMQ
+from journalfs.engine.state import (
+    QueueShare,
+    TransactionShare,
+    other_records,
+    queue_shares,
+    transaction_shares,
+)
 from journalfs.engine.waiting import Slices
-from journalfs.errors import SystemFailure
+from journalfs.errors import DecodeError, SystemFailure
 from journalfs.format.record_types import user_type_name
+from journalfs.format.xid import decode_xid
 from journalfs.ids import QueueId
 from journalfs.live.virtual import SlicedFile, made_at_once
 from journalfs.records.files.directory import JournalFile, read_directory
@@ -46,6 +56,10 @@ class TransactionFacts(msgspec.Struct, frozen=True, rename="camel"):
     id: int
     prepared: bool
     operations: int
+    xid: str | None = None
+    """The transaction manager's id as brokers print it; null without one."""
+    keeps_logs_of: str | None = None
+    """The AMQ message store whose data logs all stay while this one is prepared; null for other stores."""
 
 
 class FileFacts(msgspec.Struct, frozen=True, rename="camel"):
@@ -120,10 +134,7 @@ class Explanations:
         shares, referenced = queue_shares(state, slot)
         others = other_records(state, slot)
         messages = max(0, report.live_adds - sum(others.values()))
-        transactions = [
-            TransactionFacts(one.tx_id, one.prepared, one.operations)
-            for one in transaction_shares(state, slot)
-        ]
+        transactions = list(self._transactions(transaction_shares(state, slot)))
         queues = await self._queues(shares, slices)
         return FileFacts(
             file=shown(file.name),
@@ -141,6 +152,22 @@ class Explanations:
             deletes_in=list(report.cancels_earlier),
             waits_for=_waits_for(report, reports),
         )
+
+    def _transactions(self, shares: Sequence[TransactionShare]) -> Iterator[TransactionFacts]:
+        core = self.core
+        files, derived = core.loader.files, core.derived
+        keeps = derived.source if derived is not None and derived.kind == AMQ else None
+        is_any = any(share.prepared for share in shares)
+        known = {one.tx_id: one for one in core.loader.state.transactions()} if is_any else {}
+        for share in shares:
+            found = TransactionFacts(share.tx_id, share.prepared, share.operations)
+            if share.prepared:
+                info, xid = known[share.tx_id], None
+                if info.extra_bytes:
+                    with suppress(DecodeError):
+                        xid = decode_xid(files[info.file_slot].copy(info.extra_offset, info.extra_bytes))
+                found = replace(found, xid=None if xid is None else xid.base64(), keeps_logs_of=keeps)
+            yield found
 
     async def _queues(self, shares: Iterator[QueueShare], slices: Slices) -> list[QueueFacts]:
         now_ms = self.core.clock.now_ms()
@@ -249,7 +276,13 @@ def _lines(facts: FileFacts) -> Iterator[str]:
         yield f"  {_count(count, f'{name} record')}"
     for tx in facts.transactions:
         how = "prepared" if tx.prepared else "open"
-        yield f"  transaction {tx.id}, {how}: {_count(tx.operations, 'record')} in this file"
+        named = f"{tx.id} ({tx.xid})" if tx.xid is not None else f"{tx.id}"
+        yield f"  transaction {named}, {how}: {_count(tx.operations, 'record')} in this file"
+        if tx.keeps_logs_of is not None:
+            yield (
+                f"    it keeps every data log of {tx.keeps_logs_of}: none is deleted or archived until its "
+                "transaction manager, or ActiveMQ, ends it"
+            )
     if facts.deletes_in:
         yield f"  deletes of records in {', '.join(facts.deletes_in)}, which would come back without them"
         if facts.state != "current" and not facts.needed_records:
