@@ -51,7 +51,7 @@ _DO: Final[Mapping[str, str]] = {
     "page-counter": "nothing: a broker counts anew when it starts",
     "duplicate-id": "nothing: a broker forgets one of them when it starts",
     PREPARED: "commit or roll it back: rename it to .journalfs/transactions/committed, or rmdir it",
-    DOUBTFUL: "look at the oldest messages of the subscription: it may have begun after them",
+    DOUBTFUL: "look at the messages of the subscription: it may have begun after them, or have been removed",
     "orphan": "journalfs check --set-aside moves it out of the way",
     "page-set-aside": "look at it; then it may be removed",
     "missing-id": f"{_PUT_BACK}; without one, journalfs compact --discard-damage STORE forgets it",

@@ -138,6 +138,7 @@ def entry_of(damage: Damage) -> Entry:
         damage.reason,
         advice_of(damage.kind),
         _count_of(damage),
+        certain=damage.kind != DOUBTFUL,
         transaction=f"transaction-{damage.id}" if damage.kind == "incomplete-transaction" else None,
         id=damage.id if damage.id >= 0 and damage.kind == "missing-message" else None,
     )

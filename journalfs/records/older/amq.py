@@ -17,7 +17,7 @@ from journalfs.records.older.activemq5_store import ContentWriter, Places, Told
 from journalfs.records.older.amq_log import HEAD_BYTES, TAIL_BYTES, commands, log_files
 from journalfs.records.older.derived import DerivedStore
 from journalfs.records.older.deriving import Source
-from journalfs.records.older.openwire import Subscription
+from journalfs.records.older.openwire import Destination, Subscription
 
 # Replays the data logs of an AMQ Message Store, as its broker does after it was killed.
 
@@ -129,6 +129,8 @@ class AmqContent:
     logs: dict[int, Path]
     refused: OSError | None = None
     """Why there are none of the data logs."""
+    as_replayed: bool = False
+    """True when a broker that replays the data logs alone finds the same."""
 
 
 def log_folder(source: Source) -> Path:
@@ -147,12 +149,17 @@ def read_content(source: Source) -> AmqContent:
         logs = log_files(log_folder(source))
     except (FileNotFoundError, NotADirectoryError) as error:
         refused = error
-    content = _from_references(source.root / "kr-store", damage)
+    references = source.root / "kr-store"
+    content = _from_references(references, damage)
     closed = content is not None
+    as_replayed = False
     if content is None:
         content = replayed(source, logs, damage)
-        forget_earlier(source.root / "kr-store", content, damage)
-    return AmqContent(content, closed, damage, logs, refused)
+        if not door.exists(references / "state"):
+            content, as_replayed = _without_state(references, content, logs, damage)
+        else:
+            as_replayed = not forget_earlier(_Kept(references), _early(references), content, damage)
+    return AmqContent(content, closed, damage, logs, refused, as_replayed)
 
 
 def replayed(source: Source, logs: Mapping[int, Path], damage: list[Damage]) -> Content:
@@ -164,39 +171,97 @@ def replayed(source: Source, logs: Mapping[int, Path], damage: list[Damage]) -> 
     return content
 
 
-def forget_earlier(folder: Path, content: Content, damage: list[Damage]) -> None:
+class _Kept:
+    """What the data of a reference store says that nobody closed: the content as of its last checkpoint."""
+
+    def __init__(self, folder: Path) -> None:
+        self.name = folder.name
+        self.content = Content()
+        self.refused: str | None = None
+        """Why it cannot be read."""
+        try:
+            kaha.read_references(folder, self.content, [])
+        except (DecodeError, OSError, IndexError) as error:
+            self.refused = str(error)
+        if not door.exists(folder / "data"):
+            self.refused = "it is not there"
+
+
+def _early(folder: Path) -> list[Subscription]:
+    """Durable subscriptions that the reference store names and no data log (ActiveMQ 5.0 to 5.2)."""
+    return [found for found in _subscriptions(folder, []) if found.destination is not None]
+
+
+def _without_state(
+    folder: Path, content: Content, logs: Mapping[int, Path], damage: list[Damage]
+) -> tuple[Content, bool]:
+    """Return the content of a store whose `kr-store/state` is gone, and True when a replay of the data logs
+    alone finds the same. That folder alone said which durable subscriptions were removed. The data beside it
+    has subscriptions as of its last checkpoint: those that no data log names are taken from there, and what
+    it does not know is kept and counted as doubtful.
+    """
+    kept = _Kept(folder)
+    early = [
+        Subscription(
+            one.client, Destination(True, topic), one.selector, one.name, Destination(True, one.asked)
+        )
+        for topic, known in kept.content.topics.items()
+        for key, one in known.items()
+        if key not in content.topics.get(topic, {})
+    ]
+    if early:
+        content = Content()
+        for found in early:
+            content.subscribe(found)
+        replay(logs, content, [])
+        forget_earlier(kept, early, content, damage)
+    for topic in kept.content.topics:
+        content.topic(topic)
+    for topic, known in content.topics.items():
+        for key, one in known.items():
+            if one.messages and key not in kept.content.topics.get(topic, {}):
+                why = f"cannot be read: {kept.refused}" if kept.refused else "does not have it"
+                count = len(one.messages)
+                reason = (
+                    f"kr-store/state, which says what was removed, is gone, and the data beside it {why}: "
+                    f"subscription {one.client}:{one.name} of {topic} may have been removed, or is newer "
+                    f"than that; a broker that starts on this store gives it none of its {count} messages"
+                )
+                damage.append(Damage(f"{folder.name}/state", 0, 0, DOUBTFUL, reason, messages=count))
+    return content, not early
+
+
+def forget_earlier(kept: _Kept, early: list[Subscription], content: Content, damage: list[Damage]) -> bool:
     """Take from durable subscriptions that no data log tells of (ActiveMQ 5.0 to 5.2) what was sent before
     they began, as far as the reference store tells: it has what each still gets, as of its last checkpoint. A
     broker that replays gives a late subscription all of that. Where it does not tell, `damage` counts what is
-    doubtful.
+    doubtful. Returns True when anything was taken.
     """
-    early = [found for found in _subscriptions(folder, []) if found.destination is not None]
-    if not early:
-        return
-    kept = Content()
-    try:
-        kaha.read_references(folder, kept, [])
-        refused = None
-    except (DecodeError, OSError, IndexError) as error:
-        refused = str(error)
+    has_taken = False
     for found in early:
         assert found.destination is not None
         topic, key = found.destination.name, subscription_key(found.client, found.name)
         one = content.topic(topic)[key]
-        known = kept.topic(topic).get(key)
-        if refused is None and known is not None:
-            places = [_at(place) for other in kept.topic(topic).values() for place in other.messages.values()]
+        known = kept.content.topics.get(topic, {})
+        if kept.refused is None and key in known:
+            places = [_at(place) for other in known.values() for place in other.messages.values()]
             checkpoint = max(places, default=(-1, -1))
             for identity, place in list(one.messages.items()):
-                if identity not in known.messages and _at(place) <= checkpoint:
+                if identity not in known[key].messages and _at(place) <= checkpoint:
                     del one.messages[identity]
+                    has_taken = True
         elif one.messages:
-            why = f"the reference store cannot be read: {refused}" if refused else "the broker died before"
+            why = (
+                f"the reference store cannot be read: {kept.refused}"
+                if kept.refused
+                else "the broker died before"
+            )
             reason = (
                 f"when subscription {found.client}:{found.name} of {topic} began is not known ({why}): some "
                 f"of its {len(one.messages)} messages may have been sent before that"
             )
-            damage.append(Damage(f"{folder.name}/data", 0, 0, DOUBTFUL, reason, messages=len(one.messages)))
+            damage.append(Damage(f"{kept.name}/data", 0, 0, DOUBTFUL, reason, messages=len(one.messages)))
+    return has_taken
 
 
 def _at(place: Place) -> tuple[int, int]:

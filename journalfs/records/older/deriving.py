@@ -93,7 +93,7 @@ def _own_settings(root: Path) -> dict[str, object]:
     return {name: value for name, value in said.items() if name not in DIRECTORY_FIELDS}
 
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Of derived stores; those of another one are made anew."""
 
 DESCRIPTION: Final = Path("journalfs", "older.json")

@@ -229,7 +229,8 @@ def read_references(folder: Path, content: activemq5.Content, damage: list[Damag
         if any(True for _ in store.entries(files, containers[files, name].root_offset)):
             reason = f"{name.removeprefix(TSN)} is no subscription, but messages wait for it"
             damage.append(Damage(f"{folder.name}/data", 0, 0, "garbage", reason))
-    _read_prepared(KahaStore(folder / "state"), content)
+    if door.exists(folder / "state"):
+        _read_prepared(KahaStore(folder / "state"), content)
 
 
 def _references(store: KahaStore, container: Container) -> activemq5.Messages:

@@ -118,7 +118,7 @@ class OwnedAmq:
         reference store says, which will not be believed any more.
         """
         found = read.content
-        if read.closed:
+        if not read.as_replayed:
             found = replayed(self._source, read.logs, [])
             forget_unsubscribed(found, read.content, self._data, [])
         self._data.append(difference(found, read.content, self._data))

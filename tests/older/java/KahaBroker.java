@@ -41,7 +41,8 @@ import org.apache.activemq.command.ActiveMQTopic;
 import org.apache.activemq.store.PersistenceAdapter;
 
 /**
- * Writes a store of ActiveMQ 5 (make DIR clean|kill [key=value...]), says what its broker delivers (drain DIR), or
+ * Writes a store of ActiveMQ 5 (make DIR clean|kill [key=value...]), says what its broker delivers (drain DIR
+ * [reattach=CLIENT:SUBSCRIPTION:TOPIC:SELECTOR,...], for subscriptions of topics that the broker does not list), or
  * sends texts to a destination (send DIR DESTINATION COUNT). It is KahaDB, or with amq=1 an AMQ Message Store.
  * Or takes what the broker at a URL delivers (take URL (queue://NAME | CLIENT SUBSCRIPTION TOPIC SELECTOR)...).
  */
@@ -423,6 +424,13 @@ public final class KahaBroker {
                 comma = subscriptions(one, out, comma);
             }
         }
+        for (String one : options.getOrDefault("reattach", "").split(",")) {
+            String[] named = one.split(":", -1);
+            if (named.length == 4 && !seen.containsKey(named[0] + ":" + named[1])) {
+                String selector = named[3].isEmpty() ? null : named[3];
+                comma = subscription(named[0], named[1], named[2], selector, out, comma);
+            }
+        }
         out.append("},\"prepared_transactions\":[");
         comma = "";
         ActiveMQXAConnection connection =
@@ -477,19 +485,24 @@ public final class KahaBroker {
             if (seen.put(one.getClientId() + ":" + name, asked) != null) {
                 continue;
             }
-            Connection connection = connect(one.getClientId(), false);
-            Session session = connection.createSession(false, Session.AUTO_ACKNOWLEDGE);
-            out.append(comma).append(quoted(one.getClientId() + ":" + name)).append(":{\"client_id\":")
-                .append(quoted(one.getClientId())).append(",\"name\":").append(quoted(name))
-                .append(",\"topic\":").append(quoted(asked)).append(",\"selector\":")
-                .append(quoted(one.getSelector())).append(",\"messages\":");
-            consume(
-                session.createDurableSubscriber((Topic) to("topic://" + asked), name, one.getSelector(), false), out);
-            out.append('}');
-            comma = ",";
-            connection.close();
+            comma = subscription(one.getClientId(), name, asked, one.getSelector(), out, comma);
         }
         return comma;
+    }
+
+    private static String subscription(
+            String client, String name, String topic, String selector, StringBuilder out, String comma)
+            throws Exception {
+        Connection connection = connect(client, false);
+        Session session = connection.createSession(false, Session.AUTO_ACKNOWLEDGE);
+        out.append(comma).append(quoted(client + ":" + name)).append(":{\"client_id\":")
+            .append(quoted(client)).append(",\"name\":").append(quoted(name))
+            .append(",\"topic\":").append(quoted(topic)).append(",\"selector\":")
+            .append(quoted(selector)).append(",\"messages\":");
+        consume(session.createDurableSubscriber((Topic) to("topic://" + topic), name, selector, false), out);
+        out.append('}');
+        connection.close();
+        return ",";
     }
 
     private static String name(org.apache.activemq.command.SubscriptionInfo one) throws Exception {
