@@ -230,7 +230,7 @@ def test_commands(root: Path, stores: PristineStores) -> None:
         assert f"{root}/retention: no such directory, for the history" in refused(root, how)
 
 
-@pytest.mark.rule("S-328")
+@pytest.mark.rule("S-381")
 def test_the_books_of_a_replay() -> None:
     """A canary: one message that the history has neither went nor was left out."""
     history = {

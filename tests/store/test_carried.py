@@ -439,6 +439,7 @@ def first_of(content: QueueContent, runs: Iterable[Run]) -> list[Run]:
     return [run.of(run.numbers[:1])]
 
 
+@pytest.mark.rule("S-315")
 @pytest.mark.parametrize("drop", [in_the_journal, in_pages, of_a_lost_queue, of_a_transaction, of_a_queue])
 def test_a_message_that_is_dropped_on_the_way_is_noticed(
     drop: Drop, undecided: LittleStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
