@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections import Counter
 from dataclasses import asdict, dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
@@ -21,11 +22,14 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from journalfs.clock import SystemClock
+from journalfs.pipeline.balance import ESCAPED, NAME_BYTES_MAX, Rows
 from journalfs.pipeline.folders import RUN, require_archive, runs
 from journalfs.spark.schema import ASKED_FOR_ONLY, COLUMNS, struct, usual_schema
 from journalfs.spark.storage import literal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from journalfs.clock import Clock
@@ -41,10 +45,6 @@ KEY: Final = ("queue", "id", "timestamp", "userId", "unread")
 _DAY_US: Final = 86_400_000_000
 _LAST_DAY: Final = 2_932_896
 """31 December 9999: what comes later is no date to other programs."""
-_ESCAPED: Final = r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]"""
-"""What takes three characters in the name of a folder."""
-_NAME_BYTES_MAX: Final = 200
-"""No name on a disk is longer than 255 bytes; this one has `address=` before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +65,60 @@ def archive(
 
     `bodies`: beside the envelope, which has all of a message, its body is a column of its own.
     """
+    return _added(spark, source, folder, bodies=bodies, clock=clock).run
+
+
+def archive_and_count(
+    spark: SparkSession, source: Source, folder: Folder, *, bodies: bool = True
+) -> tuple[Run | None, Mapping[str, Rows]]:
+    """The same; and the rows that the archive has of what is live, by queue: those that were written are
+    counted in the files, those that were there before by a second read of the source.
+    """
+    added = _added(spark, source, folder, bodies=bodies, clock=None)
+    counts = Counter[tuple[str, bool]](added.written)
+    if added.before is not None:
+        counts.update(_counted(added.before))
+    return added.run, {
+        name: Rows(counts[name, False], counts[name, True]) for name in {name for name, _ in counts}
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Added:
+    run: Run | None
+    written: Counter[tuple[str, bool]]
+    """Rows in the files of the run, by the queue's name and whether they have a `damage`."""
+    before: DataFrame | None
+    """What is live and was archived before."""
+
+
+def _added(
+    spark: SparkSession, source: Source, folder: Folder, *, bodies: bool, clock: Clock | None
+) -> _Added:
     folder.make()
     number = max(runs(folder), default=0) + 1
     staged = f"_run-{number:06d}-{uuid.uuid4().hex}"
-    _write(spark, source, folder, staged, bodies=bodies)
-    written = spark.read.schema("id long").parquet(literal(folder.uri(staged))).count()
+    live, before = _live(spark, source, folder, bodies=bodies)
+    _write(live, folder, staged)
+    found = spark.read.schema("damage string, queue string").parquet(literal(folder.uri(staged)))
+    written = _counted(found)
     if not written:
         folder.remove(staged)
-        return None
+        return _Added(None, written, before)
     now_ms = (clock or SystemClock()).now_ms()
-    run = Run(number, written, folder.size_bytes(staged), source.path, now_ms)
+    run = Run(number, written.total(), folder.size_bytes(staged), source.path, now_ms)
     folder.write(f"{staged}/_run.json", json.dumps(asdict(run)).encode() + b"\n")
     folder.commit(staged, _name(number))
     _clear(folder, number)
-    return run
+    return _Added(run, written, before)
+
+
+def _counted(rows: DataFrame) -> Counter[tuple[str, bool]]:
+    found = rows.groupBy("queue", f.isnotnull("damage").alias("damaged")).count().collect()
+    counts = Counter[tuple[str, bool]]()
+    for one in found:
+        counts[one["queue"] or "", one["damaged"]] += one["count"]
+    return counts
 
 
 def archived(spark: SparkSession, folder: Folder) -> DataFrame:
@@ -107,7 +147,10 @@ def same_message(prefix: str) -> Column:
     )
 
 
-def _write(spark: SparkSession, source: Source, folder: Folder, staged: str, *, bodies: bool) -> None:
+def _live(
+    spark: SparkSession, source: Source, folder: Folder, *, bodies: bool
+) -> tuple[DataFrame, DataFrame | None]:
+    """Return what is live and not archived, and what is live and archived; None before the first run."""
     live = source.messages(spark, archive_schema(bodies=bodies))
     live = live.withColumns(
         {
@@ -117,9 +160,14 @@ def _write(spark: SparkSession, source: Source, folder: Folder, staged: str, *, 
             "unread": f.when(f.col("id").isNull(), f.xxhash64("envelope")),
         }
     )
-    if runs(folder):
-        known = _read(spark, folder).select(*key_of(prefix="known_"))
-        live = live.join(known, same_message("known_"), "left_anti")
+    if not runs(folder):
+        return live, None
+    known = _read(spark, folder).select(*key_of(prefix="known_"))
+    same = same_message("known_")
+    return live.join(known, same, "left_anti"), live.join(known, same, "left_semi")
+
+
+def _write(live: DataFrame, folder: Folder, staged: str) -> None:
     spread = live.hint("rebalance", *PLACES).sortWithinPartitions(*PLACES, "id")
     spread.write.partitionBy(*PLACES).option("compression", "zstd").parquet(folder.uri(staged))
 
@@ -151,6 +199,6 @@ def _date() -> Column:
 
 def _in_a_path(name: str) -> Column:
     """A name as a folder's; one that would be too long is cut and has its hash behind it."""
-    escaped = f.regexp_replace(name, _ESCAPED, "%00")
+    escaped = f.regexp_replace(name, ESCAPED, "%00")
     cut = f.concat(f.substring(name, 1, 40), f.lit("~"), f.md5(f.col(name).cast("binary")))
-    return f.when(f.octet_length(escaped) > _NAME_BYTES_MAX, cut).otherwise(f.col(name))
+    return f.when(f.octet_length(escaped) > NAME_BYTES_MAX, cut).otherwise(f.col(name))

@@ -27,6 +27,7 @@ from journalfs.spark.record_files import PAGES, RECORDS, decoded
 from journalfs.spark.schema import check_schema, usual_schema
 from journalfs.spark.source import BatchReader
 from journalfs.spark.storage import Files, files_of
+from journalfs.spark.told import tell_losses_at
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -230,13 +231,15 @@ def live_messages(
 ) -> DataFrame:
     """The live messages of a store at any path that Spark reads, one row for each queue that one is in.
 
-    Columns are those of `format("journalfs")`. Raises `NotAStore` and `WrongCall`.
+    Columns are those of `format("journalfs")`. What the store lacks is logged as a warning. Raises
+    `NotAStore` and `WrongCall`.
     """
     schema = schema or usual_schema()
     check_schema(schema)
     if database_of(path) is not None:
         return _of_tables(spark, BatchReader(Options(path, batch_bytes=batch_bytes), schema))
     files = files_of(spark, path)
+    tell_losses_at(path, bindings_whole=files.bindings_whole)
     # Looked at twice, by records of transactions and by others: decoded once, and kept in memory or on disk,
     # whatever there is room in.
     slim = kept(decoded(spark, list(files.journal), SLIM))

@@ -18,6 +18,7 @@ from journalfs.spark.place import Place, database_of, place_of
 from journalfs.spark.plan import chosen_queues, plan
 from journalfs.spark.reading import Wanted, read_pieces
 from journalfs.spark.schema import check_schema, usual_schema
+from journalfs.spark.told import tell_losses
 from journalfs.spark.worker import settle
 from journalfs.store import open_store
 from journalfs.store.store import JournalStore
@@ -97,6 +98,7 @@ class BatchReader(datasource.DataSourceReader):
             return table_ranges(database, self.options)
         place = place_of(self.options.path, reads_history=True)
         with opened(self.options) as store:
+            tell_losses(store)
             queues = chosen_queues(store, place, self.options.queues)
             return plan(store, [queue for queue in queues if self._may_match(queue.name)], self.options)
 

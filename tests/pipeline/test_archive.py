@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
 
 from journalfs.clock import FakeClock
-from journalfs.errors import NotAStore, SystemFailure
+from journalfs.errors import EXIT_DAMAGED, NotAStore, SystemFailure
 from journalfs.pipeline.archive import Run, archive, archived
 from journalfs.pipeline.folders import HadoopFolder, LocalFolder, folder_at, runs
 from journalfs.pipeline.messages import Source
+from tests.account.damaging import EVERY
 from tests.cli.running import journalfs, objects
 from tests.frozen import PristineStores
 from tests.kinds import first_is_quick
@@ -201,15 +205,61 @@ def test_stores_and_archives_that_only_hadoop_reaches(spark: SparkSession, tmp_p
         archive(spark, Source("viewfs://far/data/none"), folder)
 
 
+@pytest.mark.rule("S-320")
 def test_the_command(spark: SparkSession, tmp_path: Path) -> None:
-    store = written_store(tmp_path, {"a": [{"body": "1"}], "b": [{"body": "2", "priority": 9}]})
+    long = "q" * 240
+    store = written_store(
+        tmp_path,
+        {"a": [{"body": "1"}], "b": [{"body": "2", "priority": 9}, {"body": "3"}], long: [{"body": "4"}]},
+    )
     target = tmp_path / "archive"
     command = ["pipeline", "archive", str(store), "--output", str(target), "--json"]
     (said,) = objects(*command, "--queues", "b", "--where", "JMSPriority > 5")
+    books = said.pop("books")
     assert Run(**said).messages == 1
-    assert objects(*command)[0]["messages"] == 1
-    assert objects(*command)[0] == {"run": None, "messages": 0, "bytes": 0}
-    assert journalfs(*command[:-1]).stdout == "-\t0\t0\n"
+    assert books["carried"] == {"b::b": 1}
+    left = {(one["queue"], one["reason"]): one["messages"] for one in books["notCarried"]}
+    assert left == {
+        ("a::a", "--queues b"): 1,
+        ("b::b", "--where JMSPriority > 5"): 1,
+        (f"{long}::{long}", "--queues b"): 1,
+    }
+    (said,) = objects(*command)
+    assert said["messages"] == 3
+    # What was archived before is in the archive.
+    assert said["books"]["carried"] == {"a::a": 1, "b::b": 2, f"{long}::{long}": 1}
+    (said,) = objects(*command)
+    assert (said["run"], said["messages"], said["books"]["carriedMessages"]) == (None, 0, 4)
+    done = journalfs(*command[:-1])
+    assert done.stdout == "-\t0\t0\n"
+    assert "source 4; in the archive 4; not in the archive: 0" in done.stderr
+
+
+@pytest.mark.rule("S-320")
+def test_what_is_damaged_or_dropped_is_in_no_archive(
+    spark: SparkSession, store_copy: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a canary: one message less comes of Spark."""
+    data = store_copy("large-and-paged") / "data"
+    EVERY["body_gone"](data)
+    command = ["pipeline", "archive", str(data), "--json", "--output"]
+    done = journalfs(*command, tmp_path / "archive")
+    books = json.loads(done.stdout)["books"]
+    left = [(one["standing"], one["messages"]) for one in books["notCarried"]]
+    assert (done.returncode, left) == (EXIT_DAMAGED, [("damaged", 1)])
+    assert books["sourceMessages"] == books["carriedMessages"] + 1
+    checked = journalfs("check", data)
+    assert {line for line in checked.stdout.splitlines() if "\t" in line} <= set(done.stderr.splitlines())
+    whole = Source.messages
+
+    def one_less(self: Source, spark: SparkSession, schema: StructType) -> DataFrame:
+        found = whole(self, spark, schema)
+        (last,) = found.filter("damage is null").agg(f.max("id").alias("id")).collect()
+        return found.filter(f.col("id") != last.id)
+
+    monkeypatch.setattr(Source, "messages", one_less)
+    done = journalfs(*command, tmp_path / "again")
+    assert "a fault of journalfs" in done.stderr
 
 
 @pytest.mark.parametrize(
