@@ -175,17 +175,15 @@ class Imported:
     left: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Those that are not in their queue, with why: `FILTERED`, `DAMAGED_LINE`, or a key of `LEFT_OUT`."""
 
+    came: Counter[str] = field(default_factory=Counter)
+    """Messages that the queues themselves have more than before, and those of a call that was killed."""
+
     def books(self, file: str, wanted: Wanted) -> Books:
         """Return balanced books: the file is the source. Raises `BooksDoNotBalance`."""
         totals = {name: Totals(live=count) for name, count in self.read.items()}
         account = Account(file, (), totals, sum(totals.values(), Totals()))
         rows = [_row(name, why, count, wanted) for (name, why), count in sorted(self.left.items()) if count]
-        told = Counter[str]()
-        for row in rows:
-            told[str(row.queue)] += row.messages.messages or 0
-        books = Books.of(
-            account, {name: self.read[name] - told[name] for name in self.read}, rows, made="STORE"
-        )
+        books = Books.of(account, self.came, rows, made="STORE")
         books.balance()
         return books
 
@@ -277,6 +275,7 @@ class _Filling:
             await self.flush()
             self._of = of
         if self._progress.seen(one.line):
+            self.done.came[name] += 1
             return
         if of not in self.known:
             await self.target.queue(*of)
@@ -285,11 +284,16 @@ class _Filling:
         self._bytes += len(one.line)
 
     def _count(self, name: str, before: int, left: Counter[str]) -> None:
-        """Count what is not in its queue. Messages that were there before the import are replaced first."""
+        """Count what a batch brought into its queue, and what did not stay there. Messages that were there
+        before the import are replaced first.
+        """
+        expected = len(self._lines) - left.total()
+        found = self.target.message_count(*name.split(SEPARATOR, 1)) - before
         older = self._older.setdefault(name, before)
         of_older = min(older, left["replaced"])
         self._older[name] -= of_older
         left["replaced"] -= of_older
+        self.done.came[name] += (found if self.target.is_alone else expected) + of_older
         for why, count in left.items():
             self.done.left[name, why] += count
 

@@ -37,6 +37,9 @@ def _left_out(of_address: Mapping[str, object], of_queue: Mapping[str, object]) 
 
 
 class Target(Protocol):
+    is_alone: bool
+    """True where nobody else can add or take messages meanwhile."""
+
     async def queue(
         self, address: str, queue: str, *, routing_type: str | None = None, filter_text: str | None = None
     ) -> None:
@@ -59,6 +62,8 @@ class Target(Protocol):
 
 class StoreTarget:
     """A store that this process has opened for writing."""
+
+    is_alone = True
 
     def __init__(self, store: WritingStore) -> None:
         self._store = store
@@ -99,6 +104,8 @@ class StoreTarget:
 
 class MountTarget:
     """A store that somebody has mounted: it is changed by what a shell has."""
+
+    is_alone = False
 
     def __init__(self, mountpoint: Path) -> None:
         self._root = mountpoint

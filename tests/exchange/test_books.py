@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
+from journalfs.account.filters import EVERYTHING
 from journalfs.errors import EXIT_DAMAGED, EXIT_WRONG_CALL, BooksDoNotBalance
 from journalfs.exchange.exporting import export_store
+from journalfs.exchange.importing import import_file
 from journalfs.exchange.journals import Told
+from journalfs.exchange.targets import StoreTarget
 from journalfs.store import open_store
 from journalfs.windows import whole_lines
 from tests.cli.running import journalfs
@@ -160,3 +164,21 @@ def test_a_store_goes_into_another_and_balances(
     assert code == (EXIT_DAMAGED if left else 0)
     counted = [json.loads(line) for line in journalfs("ls", "--json", new).stdout.splitlines()]
     assert sum(one["messages"] for one in counted) == books["carriedMessages"]
+
+
+@pytest.mark.rule("S-327")
+def test_a_message_that_an_import_drops_is_found(
+    new: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A canary: of each batch one line does not get into the store."""
+    file = tmp_path / "in.jsonl"
+    file.write_text("".join(json.dumps({"queue": "a", "body": f"{number}"}) + "\n" for number in range(5)))
+    whole = StoreTarget.publish
+
+    async def one_less(self: StoreTarget, address: str, queue: str, lines: bytes) -> None:
+        await whole(self, address, queue, lines.partition(b"\n")[2])
+
+    monkeypatch.setattr(StoreTarget, "publish", one_less)
+    done = trio.run(import_file, file, new, "jsonl", lambda count: None)
+    with pytest.raises(BooksDoNotBalance, match=r"a::a: .*5 .*4 .*a fault of journalfs"):
+        done.books("file", EVERYTHING)
