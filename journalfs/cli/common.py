@@ -77,9 +77,14 @@ def _choose_config(ctx: click.Context, _param: click.Parameter, value: Path | No
     if value is not None:
         before = os.environ.get(CONFIG_VARIABLE)
         os.environ[CONFIG_VARIABLE] = os.path.abspath(value)
-        ctx.call_on_close(lambda: os.environ.pop(CONFIG_VARIABLE, None))
-        if before is not None:
-            ctx.call_on_close(lambda: os.environ.update({CONFIG_VARIABLE: before}))
+        # The context calls the last one first: one call, else what was there before is taken away again.
+        ctx.call_on_close(lambda: _set_config(before))
+
+
+def _set_config(value: str | None) -> None:
+    os.environ.pop(CONFIG_VARIABLE, None)
+    if value is not None:
+        os.environ[CONFIG_VARIABLE] = value
 
 
 def store_argument(command: C) -> C:

@@ -11,6 +11,9 @@ from journalfs.errors import failing
 TOML_NAME: Final = "journalfs.toml"
 """Our own configuration, in a store's data directory."""
 
+DERIVED_NAME: Final = Path("journalfs", "older.json")
+"""In what is derived from an older store: which that is."""
+
 CONFIGURED_BY: Final = Path("journalfs", "configured-by")
 """In what is derived from a database: paths of the broker.xml that says its settings, and of a journalfs.toml
 that does, if any, with a zero byte between.

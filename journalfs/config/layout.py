@@ -17,6 +17,7 @@ import errno
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -28,11 +29,13 @@ from journalfs.config.broker_config import BrokerConfig
 from journalfs.config.broker_xml import read_broker_xml
 from journalfs.config.core_settings import RETENTION_DIRECTORY, value_in_force
 from journalfs.config.database import DatabaseStore, database_named, other_scheme
-from journalfs.config.files import CONFIG_VARIABLE, CONFIGURED_BY, TOML_NAME, read_beginning
+from journalfs.config.files import CONFIG_VARIABLE, CONFIGURED_BY, DERIVED_NAME, TOML_NAME, read_beginning
 from journalfs.config.instance import Instance, find_instance, standard_properties
 from journalfs.config.misnamed import misnamed, mount_around
 from journalfs.config.older import (
     ACTIVEMQ,
+    AMQ,
+    KAHADB,
     NO_BINDINGS,
     refuse_messaging,
     refuse_other_journals,
@@ -173,7 +176,13 @@ def locate_store(
     given = Path(os.path.abspath(path))
     try:
         layout = _checked(given, environment)
+        if not _is_derived(layout.root):
+            _refuse_of_activemq_5(given, environment)
         return _adopted(layout) if adopting else layout
+    except OlderStore as older:
+        if older.kind not in (AMQ, KAHADB):
+            _refuse_of_activemq_5(given, environment)
+        raise
     except OSError as error:
         raise SystemFailure.from_os(error, _refused_at(error, given), doing="look for a store") from error
 
@@ -188,6 +197,7 @@ def refuse_database(path: Path | str, environment: Mapping[str, str] | None = No
             known = "postgresql://, mysql://, mariadb://, sqlite:///, or jdbc: with a driver"
             raise NotAStore(f"{other}:", "no directory, and no kind of database that is known", give=known)
         return
+    _refuse_of_activemq_5(database.shown, environment)
     chosen = _chosen(environment)
     found = None if chosen is None else _configuration_of(chosen, environment)
     if found is not None:
@@ -202,6 +212,7 @@ def refuse_unknown_names(path: Path | str, *, environment: Mapping[str, str] | N
     """Raise `ConfigError` for a name in the configuration of a store to be made that no broker knows: it is
     somebody's mistake, and nothing is there yet that has to open in spite of it.
     """
+    _refuse_of_activemq_5(path, environment)
     found = _configuration_of(Path(os.path.abspath(path)), environment)
     for one in _read(found, environment).unknown if found is not None else ():
         raise ConfigError(one.file, one.reason, line=one.line, setting=one.setting)
@@ -402,6 +413,37 @@ def _chosen(environment: Mapping[str, str] | None) -> Path | None:
     """
     said = (os.environ if environment is None else environment).get(CONFIG_VARIABLE)
     return Path(os.path.abspath(said)) if said and not is_of_activemq_5(Path(said)) else None
+
+
+def _refuse_of_activemq_5(path: Path | str, environment: Mapping[str, str] | None) -> None:
+    """Raise `ConfigError` where a configuration of ActiveMQ 5 was said by hand of another kind of store:
+    nothing of it would be obeyed.
+    """
+    said = (os.environ if environment is None else environment).get(CONFIG_VARIABLE)
+    if said and is_of_activemq_5(Path(said)):
+        reason = f"a configuration of ActiveMQ 5, and {path} is no store of ActiveMQ 5"
+        raise ConfigError(said, f"{reason}; leave --config ({CONFIG_VARIABLE}) out, or give its broker.xml")
+
+
+@contextmanager
+def of_today() -> Iterator[None]:
+    """Take a configuration of ActiveMQ 5 that was said by hand as that of a store from which another is made:
+    the new one is located without it.
+    """
+    said = os.environ.get(CONFIG_VARIABLE)
+    if not said or not is_of_activemq_5(Path(said)):
+        yield
+        return
+    del os.environ[CONFIG_VARIABLE]
+    try:
+        yield
+    finally:
+        os.environ[CONFIG_VARIABLE] = said
+
+
+def _is_derived(root: Path) -> bool:
+    """Return True for what was derived from an older store, whose configuration that is."""
+    return (root / DERIVED_NAME).is_file()
 
 
 def _configuration_of(given: Path, environment: Mapping[str, str] | None) -> Instance | None:

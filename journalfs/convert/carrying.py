@@ -30,7 +30,7 @@ from journalfs.config.database import DatabaseSettings, DatabaseStore, database_
 from journalfs.config.files import TOML_NAME
 from journalfs.config.journal_settings import JournalSettings, journal_settings
 from journalfs.config.journalfs_toml import settings_text
-from journalfs.config.layout import StoreLayout, locate_store, plan_store
+from journalfs.config.layout import StoreLayout, locate_store, of_today, plan_store
 from journalfs.config.older import AMQ, ARTEMIS_1, HORNETQ, forced
 from journalfs.convert.bookkeeping import books_of, drops_of, predicted, refuse_damaged
 from journalfs.convert.looking import Looked, look_at, unsaid
@@ -177,7 +177,7 @@ class Carrying:
             return made
         # Before root acts as the owner of the destination, who may not read the source.
         looked = self._look(source, destination, staging)
-        with failing(self.mode, destination, found=True):
+        with failing(self.mode, destination, found=True), of_today():
             door.adopt((destination,))
             door.own_folder(staging, mode=0o755)
             return self._run(source, destination, staging, looked)
@@ -261,7 +261,8 @@ class Carrying:
             if not door.exists(node):
                 door.replace(node, str(uuid.uuid4()).encode())
             # By this a filling is known that was committed before a kill.
-            fill_tables(database, made, door.read(node).decode())
+            with of_today():
+                fill_tables(database, made, door.read(node).decode())
             door.remove_tree(made)
             door.remove(node)
         return msgspec.structs.replace(report, destination=database.shown)

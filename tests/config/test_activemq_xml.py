@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from journalfs.config.activemq_xml import AmqSettings, amq_settings, is_of_activemq_5
+from journalfs.config.files import CONFIG_VARIABLE
+from journalfs.config.layout import locate_store
 from journalfs.errors import ConfigError
+from journalfs.store import open_store
+from tests.cli.running import journalfs
+from tests.frozen import PristineStores
 
 DOCUMENT = """<?xml version="1.0"?>
 <!-- <configuration> is elsewhere -->
@@ -75,3 +82,45 @@ def test_what_is_none(tmp_path: Path) -> None:
         file.write_text(text)
         assert not is_of_activemq_5(file)
     assert not is_of_activemq_5(tmp_path / "absent.xml")
+
+
+@pytest.mark.rule("S-346")
+@pytest.mark.parametrize("name", ["aio", "hq-2.4-main"])
+def test_by_hand_for_a_store_of_another_kind_it_is_refused(
+    name: str, stores: PristineStores, tmp_path: Path
+) -> None:
+    """Nothing of it would be obeyed."""
+    file = tmp_path / "activemq.xml"
+    file.write_text(DOCUMENT.format("", ""))
+    said = {CONFIG_VARIABLE: str(file)}
+    with pytest.raises(
+        ConfigError, match=r"activemq\.xml: a configuration of ActiveMQ 5, and .* is no store of"
+    ):
+        locate_store(stores[name], environment=said)
+    with pytest.raises(ConfigError, match=r"jdbc:.* is no store of ActiveMQ 5; leave --config"):
+        locate_store("jdbc:postgresql://127.0.0.1:9/x", environment=said)
+    if name == "aio":
+        done = journalfs("create", tmp_path / "new", "--config", file)
+        assert done.returncode == 6, done.stderr
+        assert "is no store of ActiveMQ 5; leave --config (JOURNALFS_CONFIG) out" in done.stderr
+        assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.rule("S-346")
+def test_by_hand_for_a_store_of_activemq_5_it_is_taken(
+    stores: PristineStores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it becomes a store of today."""
+    file = tmp_path / "activemq.xml"
+    file.write_text(DOCUMENT.format("", ""))
+    monkeypatch.setenv(CONFIG_VARIABLE, str(file))
+    monkeypatch.setenv("JOURNALFS_DERIVED", str(tmp_path / "derived"))
+    for name in ("amq-5.8-killed", "kaha-5.16.7-killed"):
+        with closing(open_store(stores[name], index=False)) as store:
+            assert store.queues()
+    done = journalfs("convert", stores["amq-5.8-killed"], tmp_path / "new", "--config", file)
+    assert done.returncode == 0, done.stderr
+    assert os.environ[CONFIG_VARIABLE] == str(file)
+    monkeypatch.delenv(CONFIG_VARIABLE)
+    with closing(open_store(tmp_path / "new")) as store:
+        assert store.queues()

@@ -20,7 +20,7 @@ import msgspec
 
 from journalfs import door, limits, store_owner
 from journalfs.clock import SystemClock
-from journalfs.config.files import TOML_NAME
+from journalfs.config.files import DERIVED_NAME, TOML_NAME
 from journalfs.config.layout import DIRECTORY_FIELDS, StoreLayout
 from journalfs.config.older import AMQ, ARTEMIS_1, HORNETQ, KAHADB, MESSAGING
 from journalfs.damage import Damage, name_of
@@ -96,7 +96,7 @@ def _own_settings(root: Path) -> dict[str, object]:
 FORMAT: Final = 3
 """Of derived stores; those of another one are made anew."""
 
-DESCRIPTION: Final = Path("journalfs", "older.json")
+DESCRIPTION: Final = DERIVED_NAME
 """What a derived store was made of. It makes a store one that is not written."""
 
 DATABASE: Final = "database"
