@@ -60,7 +60,7 @@ ATTRIBUTES: Final = (
     _Attribute("cleanupInterval", str(CLEANUP_INTERVAL_MS), "ms"),
     _Attribute("indexBinSize", "1024", nothing=_INDEX),
     _Attribute("indexKeySize", "96", "bytes", nothing=_INDEX),
-    _Attribute("indexPageSize", "16384", "bytes", nothing=_INDEX),
+    _Attribute("indexPageSize", "1024", "bytes", nothing=_INDEX),
     _Attribute("directoryArchive", "archive"),
     _Attribute("archiveDataLogs", "false"),
 )

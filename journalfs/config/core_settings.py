@@ -114,6 +114,7 @@ CORE_SETTINGS: Final = (
     _setting("address-queue-scan-period", Kind.INTEGER, 30_000, "ms", -1),
     _setting("id-cache-size", Kind.INTEGER, 20_000, "ids", 0),
     _setting("persist-id-cache", Kind.BOOLEAN, True),
+    _setting("management-address", Kind.TEXT, "activemq.management"),
     _setting("persist-delivery-count-before-delivery", Kind.BOOLEAN, False),
     _own("selection-memory-bytes", Kind.BYTES, 64 * 1024 * 1024, "bytes", 0),
     _own("removed-keep-s", Kind.INTEGER, 60, "s", 0),

@@ -35,6 +35,7 @@ AIO_MAX_NR: Final = Path("/proc/sys/fs/aio-max-nr")
 
 CORE_NO_EFFECT: Final[Mapping[str, str]] = {
     "persist-id-cache": "duplicate ids are always kept",
+    "management-address": "addresses that begin with activemq.management are never full, and no other",
     "page-sync-timeout": "a writer that waits is synced at once, with all that came meanwhile",
     "journal-file-open-timeout": "a missing file is made at once",
 }

@@ -28,13 +28,15 @@ def of_address(inside: str, match: str = "orders.#") -> str:
 def test_of_the_whole_store(tmp_path: Path) -> None:
     core = (
         "<persist-id-cache>false</persist-id-cache>\n<page-sync-timeout>7</page-sync-timeout>\n"
-        "<journal-file-open-timeout>9</journal-file-open-timeout>\n<journal-max-io>4096</journal-max-io>"
+        "<journal-file-open-timeout>9</journal-file-open-timeout>\n<journal-max-io>4096</journal-max-io>\n"
+        "<management-address>own</management-address>"
     )
     found = {one.setting: one for one in without_effect(read(tmp_path, core))}
     assert found.keys() == CORE_NO_EFFECT.keys() | {"journal-max-io"}
     assert {one.kind for one in found.values()} == {"setting-without-effect"}
     assert (found["page-sync-timeout"].line, found["journal-max-io"].line) == (5, 7)
     assert "never more than 256 writes are under way here" in found["journal-max-io"].reason
+    assert "activemq.management are never full, and no other" in found["management-address"].reason
     toml = in_toml(tmp_path, "persist-id-cache = false\n")
     [said] = without_effect(toml)
     assert (said.place, said.setting) == (f"{tmp_path}/journalfs.toml:1", "persist-id-cache")

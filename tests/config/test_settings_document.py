@@ -140,7 +140,8 @@ def test_a_row_says_what_it_does_and_a_test_shows_it(name: str) -> None:
 def test_what_means_nothing_says_so() -> None:
     nothing = {name for name, row in ROWS.items() if row[2].startswith("nothing")}
     foreign = FROM_SEEDS - {definition.name for definition in EVERY} - OF_A_DATABASE - OF_AN_AMQ_STORE
-    of_the_store = {"journal-file-open-timeout", "page-sync-timeout", "persist-id-cache"}
+    of_the_store = {"journal-file-open-timeout", "management-address", "page-sync-timeout"}
+    of_the_store.add("persist-id-cache")
     assert nothing == NO_EFFECT | QUEUE_NO_EFFECT | foreign | of_the_store
 
 
