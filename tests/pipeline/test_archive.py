@@ -205,7 +205,7 @@ def test_stores_and_archives_that_only_hadoop_reaches(spark: SparkSession, tmp_p
         archive(spark, Source("viewfs://far/data/none"), folder)
 
 
-@pytest.mark.rule("S-320")
+@pytest.mark.rule("S-319")
 def test_the_command(spark: SparkSession, tmp_path: Path) -> None:
     long = "q" * 240
     store = written_store(
@@ -235,7 +235,7 @@ def test_the_command(spark: SparkSession, tmp_path: Path) -> None:
     assert "source 4; in the archive 4; not in the archive: 0" in done.stderr
 
 
-@pytest.mark.rule("S-320")
+@pytest.mark.rule("S-319")
 def test_what_is_damaged_or_dropped_is_in_no_archive(
     spark: SparkSession, store_copy: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
