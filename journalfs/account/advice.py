@@ -8,7 +8,10 @@ from typing import Final
 from journalfs.damage import DOUBTFUL, HOLE, MISSING_FILE
 
 PREPARED: Final = "prepared-transaction"
-"""Kind of what a prepared transaction sent or acknowledged."""
+"""Kind of what a prepared transaction sent."""
+
+ACKNOWLEDGED: Final = "prepared-acknowledgement"
+"""Kind of what a prepared transaction acknowledged."""
 
 NOTES: Final = frozenset({"orphan", "page-set-aside"})
 """Kinds of what is listed and is no loss: a crash leaves them."""
@@ -21,6 +24,10 @@ MESSAGE: Final = "message"
 
 _REPAIR: Final = "journalfs repair STORE --out NEW makes a store of all that is intact"
 _PUT_BACK: Final = "put it back from a copy"
+_DECIDE: Final = (
+    "commit or roll it back: in a mount, mv .journalfs/transactions/XID to committed/ or rolled-back/ beside "
+    "it; or let the broker's transaction manager recover it"
+)
 _DO: Final[Mapping[str, str]] = {
     "torn": "nothing: a writer was killed here, and a mount for writing overwrites it",
     "checksum": f"{_REPAIR}, or restore a backup: these bytes are not what was written",
@@ -50,7 +57,8 @@ _DO: Final[Mapping[str, str]] = {
     "page-transaction": "restore a backup: a broker would forget messages of it",
     "page-counter": "nothing: a broker counts anew when it starts",
     "duplicate-id": "nothing: a broker forgets one of them when it starts",
-    PREPARED: "commit or roll it back: rename it to .journalfs/transactions/committed, or rmdir it",
+    PREPARED: _DECIDE,
+    ACKNOWLEDGED: _DECIDE,
     DOUBTFUL: "look at the messages of the subscription: it may have begun after them, or have been removed",
     "orphan": "journalfs check --set-aside moves it out of the way",
     "page-set-aside": "look at it; then it may be removed",

@@ -175,14 +175,17 @@ class Books(msgspec.Struct, frozen=True):
         return text + (f"; missing in the source: {missing.text()}" if missing != NONE else "")
 
     def lines(self) -> Iterator[str]:
-        """Yield the table for people: the sums, then each queue that was not carried whole, or renamed."""
+        """Yield the table for people: the sums, one line for each option that left messages, then each queue
+        of which something else was not carried, or was set aside.
+        """
         yield self.sentence()
+        yield from self._left_by_options()
         asides: dict[str, list[SetAside]] = {}
         for aside in self.set_aside:
             asides.setdefault(aside.queue or NO_QUEUE, []).append(aside)
         lost: dict[str, list[NotCarried]] = {}
         for one in self.not_carried:
-            if one.messages != NONE:
+            if one.messages != NONE and one.standing != NOT_ASKED_FOR:
                 lost.setdefault(one.queue or NO_QUEUE, []).append(one)
         for queue in sorted(self.source.keys() | self.consumed.keys() | asides.keys() | lost.keys()):
             if queue not in asides and queue not in lost:
@@ -193,6 +196,18 @@ class Books(msgspec.Struct, frozen=True):
                 yield f"  in {aside.into}: {aside.messages:,} {aside.standing}: {aside.reason}"
             for one in lost.get(queue, ()):
                 yield f"  not in {self.made}: {one.messages.text()} {one.standing}: {one.reason}"
+
+    def _left_by_options(self) -> Iterator[str]:
+        """Yield how many messages of how many queues each option left."""
+        rows: dict[str, list[NotCarried]] = {}
+        for one in self.not_carried:
+            if one.standing == NOT_ASKED_FOR and one.messages != NONE:
+                rows.setdefault(one.reason, []).append(one)
+        for reason, found in rows.items():
+            count = sum((one.messages for one in found), start=NONE)
+            queues = len({one.queue for one in found})
+            of = found[0].queue or NO_QUEUE if queues == 1 else f"{queues} queues"
+            yield f"not in {self.made}: {count.text()} {NOT_ASKED_FOR} of {of}: {reason}"
 
     def as_json(self) -> Mapping[str, object]:
         """Return what `--json` and `made-from.json` have under `books`."""

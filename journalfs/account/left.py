@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from journalfs.account.advice import PREPARED
+from journalfs.account.advice import ACKNOWLEDGED, PREPARED
 from journalfs.account.books import Books, NotCarried, not_asked_for
 from journalfs.account.entries import Account, Entry, Standing, Totals, exactly
 from journalfs.account.filters import EVERYTHING
@@ -71,9 +71,7 @@ def _in_transactions(
             if one.standing is Standing.PREPARED and one.kind != PREPARED
         ]
         reason = "; ".join(dict.fromkeys(reasons)) or "a prepared transaction acknowledged them"
-        yield NotCarried(
-            name, Standing.PREPARED, reason, exactly(taken), "prepared-acknowledgement", asked=False
-        )
+        yield NotCarried(name, Standing.PREPARED, reason, exactly(taken), ACKNOWLEDGED, asked=False)
 
 
 def books_of(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec.structs import replace
 
-from journalfs.account.advice import MESSAGE, PREPARED, advice_of
+from journalfs.account.advice import ACKNOWLEDGED, MESSAGE, PREPARED, advice_of
 from journalfs.account.entries import (
     NONE,
     UNKNOWN,
@@ -372,7 +372,7 @@ def _prepared(core: Core, prepared: StoredTransaction, names: Mapping[int, str])
         yield from _by_queue(place, Standing.PREPARED, {queue: count}, prepared.name)
     for queue, count in sorted(taken.items()):
         reason = f"transaction {prepared.name} is prepared, and has acknowledged {count} messages of {queue}"
-        place = Damage(file, offset, 0, "prepared-acknowledgement", reason)
+        place = Damage(file, offset, 0, ACKNOWLEDGED, reason)
         yield from _by_queue(place, Standing.PREPARED, {queue: count}, prepared.name)
 
 

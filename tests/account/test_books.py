@@ -83,6 +83,23 @@ def test_what_the_caller_left_ends_with_0() -> None:
     assert "3 not-asked-for" in books.sentence()
 
 
+def test_queues_that_an_option_left_are_one_line() -> None:
+    names = [f"a{number}::q" for number in range(5)]
+    totals = {name: Totals(live=2) for name in [*names, QUEUE]}
+    given = Account("/store", [entry(Standing.DAMAGED, exactly(1))], totals, Totals(live=12))
+    rows = [*(not_asked_for(name, 2, "--queue claims::claims") for name in names)]
+    rows += [not_asked_for(QUEUE, 1, "--where n > 5"), lost(Standing.DAMAGED, exactly(1))]
+    books = Books.of(given, {}, rows)
+    books.balance()
+    assert list(books.lines())[1:] == [
+        "not in NEW: 10 not-asked-for of 5 queues: --queue claims::claims",
+        f"not in NEW: 1 not-asked-for of {QUEUE}: --where n > 5",
+        f"{QUEUE}: source 2; in NEW 0",
+        "  not in NEW: 1 damaged: why",
+    ]
+    assert len(books.as_json()["notCarried"]) == 7  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("count", [exactly(3), at_most(3), UNKNOWN])
 def test_what_is_missing_is_told_and_takes_no_part_in_the_sums(count: Count) -> None:
     totals = Totals(live=5, missing=count)
