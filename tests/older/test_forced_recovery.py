@@ -16,6 +16,7 @@ from journalfs.account.taking import account_of
 from journalfs.damage import DOUBTFUL
 from journalfs.store import open_store
 from journalfs.store.store import JournalStore
+from journalfs.store.write.opening import open_for_writing
 from tests.broker.activemq5 import Activemq5Run
 from tests.mounting import mounted_for_writing
 from tests.older.activemq5 import lines_by_queue, wanted
@@ -88,6 +89,11 @@ def test_subscriptions_that_no_data_log_has_are_those_of_the_reference_store(sto
     with closing(open_store(store, index=False)) as opened:
         before = seen(opened)
     shutil.rmtree(store / "kr-store" / "state")
+    with closing(open_store(store, index=False)) as opened:
+        assert seen(opened) == before
+        assert doubtful(opened) == []
+    with closing(open_for_writing(store, kind="amq")) as written:
+        assert seen(written) == before
     with closing(open_store(store, index=False)) as opened:
         assert seen(opened) == before
         assert doubtful(opened) == []
