@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from journalfs.errors import JournalfsError, StoreShared
 from journalfs.records.tables.database import OURS, Database
-from journalfs.records.tables.log import TableLog
+from journalfs.records.tables.log import TableLog, highest_number
 
 log = logging.getLogger(__name__)
 
@@ -142,9 +142,9 @@ class Beside:
         shown = self._database.settings.shown
         messages, *small = self._logs
         with self._database.reading("look for rows of others") as connection:
-            highest = connection.execute(select(func.max(messages.table.c.id))).scalar()
+            highest = highest_number(connection, messages.table.c.id)
             # Read behind the question: a number is given before its row is committed.
-            names = [messages.table.name] if int(highest or 0) > messages.highest_id else []
+            names = [messages.table.name] if highest > messages.highest_id else []
             for one, doubled in zip(small, self._doubled, strict=True):
                 last = connection.execute(select(func.max(one.table.c.seq))).scalar()
                 if int(last or 0) > one.last_seq or _doubled(connection, one) > doubled:

@@ -18,7 +18,7 @@ from itertools import compress
 from operator import ne
 from typing import Any, Final
 
-from sqlalchemy import Connection, Table, bindparam, case, delete, func, insert, literal_column
+from sqlalchemy import Column, Connection, Table, bindparam, case, delete, func, insert, literal_column
 from sqlalchemy import select as selected
 
 from journalfs.engine.older import TableRows
@@ -80,6 +80,17 @@ class _Transaction:
         self.is_committed = False
 
 
+def highest_number(connection: Connection, column: Column[Any]) -> int:
+    """Return the highest number of a column, 0 without one. Only SQLite may hold something else there, which
+    it sorts behind all numbers.
+    """
+    highest = connection.execute(selected(func.max(column))).scalar()
+    if highest is not None and not isinstance(highest, int | Decimal):
+        numbers = selected(func.max(column)).where(func.typeof(column) == "integer")
+        highest = connection.execute(numbers).scalar()
+    return int(highest or 0)
+
+
 class TableLog:
     """One journal's table. Use from one thread at a time."""
 
@@ -118,7 +129,7 @@ class TableLog:
         with self.database.begin("read the journal's table") as connection:
             self.lease.guard(connection)
             self._seq = int(connection.execute(selected(func.max(c.seq))).scalar() or 0)
-            self.highest_id = int(connection.execute(selected(func.max(c.id))).scalar() or 0)
+            self.highest_id = highest_number(connection, c.id)
             # Written out: Derby refuses a choice between parameters alone.
             ends = c.recordtype.in_(map(int, _ENDS))
             has_ended = case((ends, literal_column("1")), else_=literal_column("0"))
