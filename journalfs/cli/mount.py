@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 from journalfs.cli.common import GivenPath, Older, force_option, older_options, store_argument
 from journalfs.config.database import database_named
-from journalfs.errors import MountFailed, WrongCall
+from journalfs.errors import MountFailed, SystemFailure, WrongCall
 
 
 class _MountCommand(click.Command):
@@ -120,7 +120,13 @@ def _refuse_swapped(store: Path, mountpoint: Path) -> None:
     """Raise `WrongCall` where the store stands in the mount point's place."""
     from journalfs.config.layout import looks_like_store  # noqa: PLC0415 - takes longer than the help text
 
-    if looks_like_store(mountpoint) and not looks_like_store(store):
+    if looks_like_store(store):
+        return
+    try:
+        is_swapped = looks_like_store(mountpoint)
+    except SystemFailure:
+        return  # a killed mount, which this one replaces, or what mounting refuses in its own words
+    if is_swapped:
         raise WrongCall(
             f"{mountpoint}: is a store, and {store} is none: the store comes first, "
             f"journalfs mount {mountpoint} {store}"
