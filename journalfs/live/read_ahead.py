@@ -105,11 +105,11 @@ class ReadAheadSource:
     replaced.
     """
 
-    __slots__ = ("_ahead", "_check", "_end_of_last", "_lines", "_size_bytes", "_wanted_from_disk", "_windows")
+    __slots__ = ("_ahead", "_end_of_last", "_size_bytes", "_wanted_from_disk", "_windows", "check", "lines")
 
     def __init__(self, lines: LineBatch, check: Callable[[], None] | None = None) -> None:
-        self._lines: LineBatch | None = lines
-        self._check = check
+        self.lines: LineBatch | None = lines
+        self.check = check
         self._size_bytes = lines.size_bytes
         self._windows: deque[_Window] = deque()
         self._end_of_last = -1
@@ -137,7 +137,7 @@ class ReadAheadSource:
 
     def ahead(self, offset: int, length: int) -> Callable[[], None] | None:
         """Where a line is long, to come to a place in it may take as long as to read all before it."""
-        lines, windows = self._lines, self._windows
+        lines, windows = self.lines, self._windows
         end = min(offset + length, self._size_bytes)
         if lines is None or not lines.has_long or offset >= end:
             return None
@@ -148,7 +148,7 @@ class ReadAheadSource:
     def close(self) -> None:
         """Let go of the files, whoever keeps this."""
         self._forget_windows()
-        self._lines = self._check = None
+        self.lines = self.check = None
 
     def _read_windows(self, offset: int, end: int) -> Bytes:
         pieces: list[Bytes] = []
@@ -175,7 +175,7 @@ class ReadAheadSource:
         return window.content.result()
 
     def _render_ahead(self, begin: int, window_bytes: int, *, until: int) -> None:
-        lines = self._lines
+        lines = self.lines
         assert lines is not None, "the file is closed"
         until = min(until, self._size_bytes)
         while begin < until:
@@ -191,10 +191,10 @@ class ReadAheadSource:
         return self._ahead.take(begin, end) or self._rendered(begin, end)
 
     def _rendered(self, begin: int, end: int) -> memoryview:
-        lines = self._lines
+        lines = self.lines
         if lines is None:
             return memoryview(b"")
-        return checked(lambda: lines.read_view(begin, end - begin), self._check)
+        return checked(lambda: lines.read_view(begin, end - begin), self.check)
 
     def _forget_windows(self) -> None:
         for window in self._windows:

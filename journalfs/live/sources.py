@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
-from typing import Protocol
+from typing import Final, Protocol
 
 from journalfs.api import NO_MEMORY, Bytes, ByteSource, Memory
 from journalfs.engine.status import CoreRefused, FileTorn
@@ -79,7 +79,7 @@ class WatchedSource:
     same: what was opened had another length than what there is now.
     """
 
-    __slots__ = ("_failed", "below", "memory")
+    __slots__ = ("below", "failed", "memory")
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class WatchedSource:
     ) -> None:
         """`memory`: what the opening holds."""
         self.below = source
-        self._failed = failed
+        self.failed: Final = failed
         self.memory = memory
 
     @property
@@ -100,7 +100,7 @@ class WatchedSource:
         try:
             return self.below.read(offset, length)
         except (FileTorn, CoreRefused) as error:
-            self._failed(error)
+            self.failed(error)
             raise
 
     def ahead(self, offset: int, length: int) -> Callable[[], None] | None:
@@ -157,6 +157,10 @@ class SegmentedSource:
         start = self._ends[index] - self._segments[index].size_bytes
         end = min(offset + length, self._ends[index])
         return self._segment(index).ahead(offset - start, end - offset)
+
+    def opened(self) -> Iterator[ByteSource]:
+        """Open each segment in turn."""
+        return map(self._segment, range(len(self._segments)))
 
     def _segment(self, index: int) -> ByteSource:
         if self._open is None or self._at != index:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from journalfs.api import QueuePath
 from journalfs.errors import NoMessage, WrongCall
-from journalfs.python.backend import Backend, Lines, Place, Taken, Transaction
+from journalfs.python.backend import Backend, Batch, Messages, Place, Taken, Transaction
 from journalfs.python.links import Awaiting
 from journalfs.python.message import Message
 from journalfs.python.names import check_selector, moment_text, named, queue_of, range_name
@@ -201,18 +201,21 @@ class AsyncQueue:
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         for queue in await self._queues():
-            opened = await self._opened(queue)
+            opened = await self._messages(queue)
             try:
-                while some := await self._more(opened):
-                    for line in some:
-                        yield Message(line)
+                while (some := await self._some(opened)) is not None:
+                    try:
+                        for message in some.messages:
+                            yield message
+                    finally:
+                        some.end()
             finally:
                 opened.close()
 
-    async def _opened(self, queue: QueuePath) -> Lines:
-        return await self._store.run(lambda backend: backend.lines(queue, self._selector))
+    async def _messages(self, queue: QueuePath) -> Messages:
+        return await self._store.run(lambda backend: backend.messages(queue, self._selector))
 
-    async def _more(self, opened: Lines) -> Sequence[bytes]:
+    async def _some(self, opened: Messages) -> Batch | None:
         return await self._store.run(lambda _: opened.more())
 
     async def count(self) -> int:

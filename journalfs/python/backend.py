@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from journalfs.api import QueuePath
+from journalfs.python.message import Message
 
 if TYPE_CHECKING:
     from journalfs.account.entries import Account
@@ -22,6 +23,47 @@ class Lines(Protocol):
         """The next lines, without their newlines; empty at the end."""
 
     def close(self) -> None: ...
+
+
+class Batch(Protocol):
+    """Messages of one queue that follow each other."""
+
+    @property
+    def messages(self) -> Sequence[Message]: ...
+
+    def end(self) -> None:
+        """Is called once they were looked at: those that somebody keeps stay whole."""
+
+
+class Messages(Protocol):
+    """The same as `Lines`, as messages."""
+
+    async def more(self) -> Batch | None:
+        """The next ones; None at the end."""
+
+    def close(self) -> None: ...
+
+
+class LineMessages:
+    """Messages, each made of its line."""
+
+    def __init__(self, lines: Sequence[bytes]) -> None:
+        self.messages: Sequence[Message] = list(map(Message, lines))
+
+    def end(self) -> None:
+        """They are whole."""
+
+
+class MadeOfLines:
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+
+    async def more(self) -> LineMessages | None:
+        found = await self._lines.more()
+        return LineMessages(found) if found else None
+
+    def close(self) -> None:
+        self._lines.close()
 
 
 class Taken(Protocol):
@@ -64,6 +106,8 @@ class Backend(Protocol):
     async def count(self, queue: QueuePath, selector: str | None) -> int: ...
 
     async def lines(self, queue: QueuePath, selector: str | None) -> Lines: ...
+
+    async def messages(self, queue: QueuePath, selector: str | None) -> Messages: ...
 
     async def arrivals(self, queue: QueuePath, selector: str | None) -> Arrivals: ...
 

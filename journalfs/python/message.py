@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from journalfs.message.envelope import decode_envelope
 
+FoundT = TypeVar("FoundT")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EXACT_MS: Final = 4_000_000_000_000
+"""Before this a float of seconds has every millisecond exactly, and becomes a datetime in half the time."""
 _BODY_SHOWN: Final = 48
 _BYTES: Final = ("bytes", "binary")
 _FLOATS: Final = ("float", "double")
@@ -42,10 +45,43 @@ class _Head(msgspec.Struct):
     damage: str | None = None
 
 
+class _Properties(msgspec.Struct):
+    """What an envelope has of properties: to skip the body takes a fraction of decoding it."""
+
+    properties: dict[str, Any] | None = None
+    propertyTypes: dict[str, Any] | None = None  # noqa: N815
+
+
+_decode_properties: Final = msgspec.json.Decoder(_Properties).decode
 _decode_head: Final = msgspec.json.Decoder(_Head).decode
 
 
-class Message:
+class once(Generic[FoundT]):  # noqa: N801 - used as `property` is
+    """A property of a message that is found out when it is first asked for.
+
+    `functools.cached_property` needs a `__dict__` for each message, and the collector of garbage to look at
+    each: that takes longer than to read it.
+    """
+
+    def __init__(self, find: Callable[[Any], FoundT]) -> None:
+        self._find = find
+        self._name: Final = find.__name__
+        self.__doc__ = find.__doc__
+
+    def __get__(self, message: Message | None, owner: type[Message]) -> FoundT:
+        if message is None:
+            return self  # type: ignore[return-value] # for who reads the documentation
+        kept = message._kept
+        if kept is None:
+            kept = {}
+            force_setattr(message, "_kept", kept)
+        if self._name not in kept:
+            kept[self._name] = self._find(message)
+        found: FoundT = kept[self._name]
+        return found
+
+
+class Message(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One message. Nothing of it changes, whatever becomes of it in its queue.
 
     >>> m = Message(b'{"queue":"billing","address":"orders","id":7,"type":"text","priority":9,'
@@ -56,12 +92,17 @@ class Message:
     <Message 7 in orders::billing, text, priority 9, 2025-11-24T16:00:00Z: 'seven'>
     """
 
-    def __init__(self, line: bytes) -> None:
-        """`line`: an envelope line (docs/reference/envelope.md)."""
-        self.line: Final = line
-        """The envelope line, as a mount shows it."""
+    _source: bytes
+    """The line that it is made of (docs/reference/envelope.md)."""
+    _kept: dict[str, Any] | None = None
+    """What was decoded, by name."""
 
-    @cached_property
+    @property
+    def line(self) -> bytes:
+        """The envelope line, as a mount shows it."""
+        return self._source
+
+    @once
     def _head(self) -> _Head:
         try:
             return _decode_head(self.line)
@@ -70,7 +111,7 @@ class Message:
             found = json.loads(self.line)
             return _Head(**{name: found[name] for name in _Head.__struct_fields__ if name in found})
 
-    @cached_property
+    @once
     def envelope(self) -> Mapping[str, Any]:
         """The decoded envelope line: every key that the store has of the message."""
         return decode_envelope(self.line)
@@ -165,15 +206,18 @@ class Message:
         """What of it cannot be read; None: it is whole."""
         return self._head.damage
 
-    @cached_property
+    @once
     def properties(self) -> Mapping[str, Any]:
         """Its properties. Those of bytes are `bytes`."""
-        envelope = self.envelope
-        found = envelope.get("properties") or _PLAIN
-        types = envelope.get("propertyTypes") or _PLAIN
+        try:
+            shown = _decode_properties(self.line)
+        except msgspec.DecodeError:  # as of `_head`
+            envelope = self.envelope
+            shown = _Properties(envelope.get("properties"), envelope.get("propertyTypes"))
+        found, types = shown.properties or _PLAIN, shown.propertyTypes or _PLAIN
         return MappingProxyType({name: _value(types.get(name), value) for name, value in found.items()})
 
-    @cached_property
+    @once
     def body(self) -> Any:
         """`str` of a text, `bytes`, `dict` of a map, `list` of a stream, any value of an AMQP value; None: no
         body. `json` decodes a text.
@@ -215,10 +259,18 @@ class Message:
     def __hash__(self) -> int:
         return hash(self.line)
 
+    def __reduce__(self) -> tuple[object, tuple[bytes]]:
+        return Message, (self.line,)
+
+    def __copy__(self) -> Message:
+        return self
+
 
 def _moment(time_ms: int | None) -> datetime | None:
     if time_ms is None:
         return None
+    if 0 <= time_ms < _EXACT_MS:
+        return datetime.fromtimestamp(time_ms / 1000, UTC)
     try:
         return _EPOCH + timedelta(milliseconds=time_ms)
     except OverflowError:  # a client may write any 64-bit number as a time

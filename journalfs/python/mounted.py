@@ -29,7 +29,7 @@ from journalfs.errors import (
     TooManyConsumers,
     WrongCall,
 )
-from journalfs.python.backend import Place
+from journalfs.python.backend import MadeOfLines, Place
 from journalfs.python.links import drive
 from journalfs.python.message import Message
 from journalfs.times import moment_ms
@@ -226,6 +226,9 @@ class MountedBackend:
 
     async def lines(self, queue: QueuePath, selector: str | None) -> MountedLines:
         return MountedLines(self._folder(queue, selector) / ".all.jsonl")
+
+    async def messages(self, queue: QueuePath, selector: str | None) -> MadeOfLines:
+        return MadeOfLines(await self.lines(queue, selector))
 
     async def arrivals(self, queue: QueuePath, selector: str | None) -> MountedArrivals:
         return MountedArrivals(self._folder(queue, selector) / ".follow")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,10 +18,13 @@ from journalfs import door
 from journalfs.api import REMOVER, ByteSource, Consumer, Delivery, Follower, QueuePath, Send, View
 from journalfs.broker.limits.admission import FOREVER
 from journalfs.clock import SystemClock
+from journalfs.engine.status import CoreRefused, FileTorn
 from journalfs.errors import HeldByReaders, NoSuchName, ReadOnlyStore, WrongCall
 from journalfs.ids import MessageId
-from journalfs.python.backend import Place, Taken
+from journalfs.live.stretches import Failed, Stretch, stretches
+from journalfs.python.backend import Batch, MadeOfLines, Messages, Place, Taken
 from journalfs.python.message import Message
+from journalfs.python.rows import MESSAGES_MAX, rows_of
 from journalfs.store.store import JournalStore
 from journalfs.store.write.store import WritingStore
 from journalfs.times import moment_ms
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
 LINES_NAME: Final = "python.jsonl"
 FIRST_BYTES: Final = 1 << 16
 """What is read first: whoever wants one message does not wait for thousands."""
+FIRST_MESSAGES: Final = 64
+"""The same of messages."""
 _removers: Final = count(-(1 << 40), -1)
 """Process groups that no process has: `undo` brings back what one call removed."""
 
@@ -67,6 +73,39 @@ class OwnLines:
         return [rest] if rest else []
 
     def close(self) -> None:
+        self._source.close()
+
+
+class OwnMessages:
+    """Messages of an open file. Each call reads the headers of some in C; they have the rest read later."""
+
+    def __init__(self, source: ByteSource, found: Iterator[Stretch], queue: str) -> None:
+        self._source = source
+        self._loop = trio.lowlevel.current_trio_token()
+        self._stretches = found
+        self._stretch: Stretch | None = None
+        self._queue = queue
+        self._at = 0
+        self._many = FIRST_MESSAGES
+
+    async def more(self) -> Batch | None:
+        while self._stretch is None or self._at == self._stretch.lines.count:
+            self._stretch, self._at = next(self._stretches, None), 0
+            if self._stretch is None:
+                return None
+            if self._stretch.failed is not None:
+                self._stretch = self._stretch._replace(failed=partial(self._told, self._stretch.failed))
+        found, self._at = rows_of(self._stretch, self._at, self._many, self._queue)
+        self._many = MESSAGES_MAX
+        return found
+
+    def _told(self, failed: Failed, error: FileTorn | CoreRefused) -> None:
+        """Tell the store in its loop: a message is looked at in the caller's thread."""
+        with suppress(trio.RunFinishedError):
+            self._loop.run_sync_soon(failed, error)
+
+    def close(self) -> None:
+        self._stretch, self._stretches = None, iter(())
         self._source.close()
 
 
@@ -174,6 +213,13 @@ class OwnBackend:
 
     async def lines(self, queue: QueuePath, selector: str | None) -> OwnLines:
         return OwnLines((await self.view(queue, selector)).open_all())
+
+    async def messages(self, queue: QueuePath, selector: str | None) -> Messages:
+        source = (await self.view(queue, selector)).open_all()
+        # A broker may use a journal file again while a message of it is looked at: with its line read at
+        # once, the message is whole all the same.
+        found = None if self.store.core.live_broker else stretches(source)
+        return MadeOfLines(OwnLines(source)) if found is None else OwnMessages(source, found, queue[1])
 
     async def arrivals(self, queue: QueuePath, selector: str | None) -> OwnArrivals:
         return OwnArrivals((await self.view(queue, selector)).follow())

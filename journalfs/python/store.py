@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from journalfs.api import QueuePath
 from journalfs.errors import NoMessage, WrongCall
-from journalfs.python.backend import Backend, Lines, Place, Taken, Transaction
+from journalfs.python.backend import Backend, Batch, Lines, Messages, Place, Taken, Transaction
 from journalfs.python.links import Blocking
 from journalfs.python.message import Message
 from journalfs.python.names import check_selector, moment_text, named, queue_of, range_name
@@ -250,8 +250,16 @@ class Queue:
         return Queue(self._store, self._place, selector)
 
     def __iter__(self) -> Iterator[Message]:
-        for lines in self._batches():
-            yield from map(Message, lines)
+        for queue in self._queues():
+            opened = self._messages(queue)
+            try:
+                while (some := self._some(opened)) is not None:
+                    try:
+                        yield from some.messages
+                    finally:
+                        some.end()
+            finally:
+                opened.close()
 
     def lines(self) -> Iterator[bytes]:
         """Their envelope lines, without newlines."""
@@ -269,6 +277,12 @@ class Queue:
 
     def _opened(self, queue: QueuePath) -> Lines:
         return self._store.run(lambda backend: backend.lines(queue, self._selector))
+
+    def _messages(self, queue: QueuePath) -> Messages:
+        return self._store.run(lambda backend: backend.messages(queue, self._selector))
+
+    def _some(self, opened: Messages) -> Batch | None:
+        return self._store.run(lambda _: opened.more())
 
     def _more(self, opened: Lines) -> Sequence[bytes]:
         return self._store.run(lambda _: opened.more())

@@ -223,9 +223,14 @@ static jfs_status columns_body(void *context) {
         jfs_message message;
         uint32_t rows[JFS_COLUMNS];
         const uint32_t kinds = out->kind_count;
-        for (int i = 0; i < JFS_COLUMNS; i++) rows[i] = out->columns[i].rows;
         fetch_ahead(job, out->count);
         jfs_message_parse(&job->lines[out->count], &job->arena, &message);
+        if (job->wanted == 0) { /* no column grows, so that none is looked at */
+            const jfs_status status = put_row(&message, 0, out);
+            if (status != JFS_OK) return status;
+            continue;
+        }
+        for (int i = 0; i < JFS_COLUMNS; i++) rows[i] = out->columns[i].rows;
         const jfs_status status = put_message(&message, job->wanted, out);
         const int full = status == JFS_RANGE || (status == JFS_OK && bytes_held(out) > job->bytes_max);
         if (status != JFS_OK) {
