@@ -158,7 +158,9 @@ def read_content(source: Source) -> AmqContent:
         if not door.exists(references / "state"):
             content, as_replayed = _without_state(references, content, logs, damage)
         else:
-            as_replayed = not forget_earlier(_Kept(references), _early(references), content, damage)
+            early = _early(references)
+            # Later releases have all in the logs: their reference store is not read for nothing.
+            as_replayed = not (early and forget_earlier(_Kept(references), early, content, damage))
     return AmqContent(content, closed, damage, logs, refused, as_replayed)
 
 
