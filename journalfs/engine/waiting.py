@@ -93,6 +93,8 @@ class _Workers:
                     return
                 continue
             job()
+            # An idle thread would hold what it worked on last, a store that is closed among it, and its files.
+            del job
             with self._lock:
                 self._pending -= 1
 
