@@ -219,7 +219,7 @@ async def test_a_page_stays_until_the_next_one_is_written(
 
     def late(page: PageFile, data: bytes | bytearray) -> None:
         if page.path.name == "000000003.page" and not goes_on.is_set():
-            trio.from_thread.run_sync(reached.set)
+            trio.from_thread.run_sync(reached.set, trio_token=token)
             assert goes_on.wait(30)
             if fails:
                 raise OSError(errno.ENOSPC, "No space left on device")

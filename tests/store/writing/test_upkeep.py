@@ -161,7 +161,7 @@ async def test_what_is_opened_before_compacted_files_get_their_names_stays_reada
 
         def looked_at_first(name: str, new: str) -> None:
             if not opened and name.endswith(".cmp"):
-                trio.from_thread.run(look_and_open)
+                trio.from_thread.run(look_and_open, trio_token=token)
             rename(name, new)
 
         monkeypatch.setattr(backend, "rename", looked_at_first)
@@ -200,7 +200,7 @@ async def test_what_was_read_anew_last_stays(writable: Writable, monkeypatch: py
         def load_slowly(loader: JournalLoader) -> None:
             load(loader)
             if not looked and threading.current_thread() is not threading.main_thread():
-                trio.from_thread.run(look_meanwhile)
+                trio.from_thread.run(look_meanwhile, trio_token=token)
 
         monkeypatch.setattr(JournalLoader, "load", load_slowly)
         await store.journals.messages.upkeep.compact()
