@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-import click
-
 from journalfs.cli.common import say, write_json
 
 if TYPE_CHECKING:
@@ -51,12 +49,8 @@ def say_books(
     `stderr` where data is on stdout; one object then has `facts` and the books.
     """
     say_losses(losses)
-    if json_to == "stdout":
-        write_json([{**facts, "books": books.as_json()}])
-    elif json_to == "stderr":
-        import msgspec  # noqa: PLC0415 - takes longer than the help text
-
-        click.echo(msgspec.json.encode({**facts, "books": books.as_json()}), err=True)
+    if json_to is not None:
+        write_json([{**facts, "books": books.as_json()}], err=json_to == "stderr")
     else:
         for line in books.lines():
             say(line, to_people=True)

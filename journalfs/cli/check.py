@@ -58,13 +58,13 @@ def check(*, store: Path, older: common.Older, deep: bool, set_aside: bool, as_j
         rows = [entry.json() for entry in account.entries]
         if rows:
             common.write_table(list(_COLUMNS), [[row[key] for key in _COLUMNS.values()] for row in rows])
-        for one in settings:
-            common.say(f"{one['kind']}: {one['file']}: {one['reason']}")
         for kind in sorted({entry.kind for entry in account.entries}) if deep else ():
             common.say(f"{kind}: {advice_of(kind)}", to_people=True)
         common.say(f"{done.counted()}, {_summary(account, unknown, gaps)}", to_people=True)
         for line in () if account.whole else account.lines():
             common.say(line, to_people=True)
+        for one in settings:
+            common.say(f"{one['kind']}: {one['file']}: {one['reason']}", to_people=True)
     sys.exit(0 if account.whole else EXIT_DAMAGED)
 
 

@@ -371,14 +371,14 @@ def end_with(act: Callable[[], None], code: int = EXIT_OK) -> NoReturn:
     sys.exit(code)  # another program runs the command, and goes on
 
 
-def write_json(values: Iterable[object]) -> None:
-    """One JSON object a line."""
+def write_json(values: Iterable[object], *, err: bool = False) -> None:
+    """Write one JSON object a line, on stderr with `err`: where stdout has data."""
     import msgspec  # noqa: PLC0415
 
     from journalfs.showing import shown_in  # noqa: PLC0415
 
     encode = msgspec.json.Encoder().encode
-    out = sys.stdout.buffer
+    out = (sys.stderr if err else sys.stdout).buffer
     for value in values:
         try:
             line = encode(value)

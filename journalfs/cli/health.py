@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from journalfs.cli.common import GivenPath, name_in_warnings
+from journalfs.cli.common import GivenPath, name_in_warnings, say
 from journalfs.clock import SystemClock
 from journalfs.errors import JournalfsError
 
@@ -33,7 +33,7 @@ def health(*, store: Path, target: str, most: int | None, oldest: str | None) ->
         code, line = _looked(store, target, most, oldest)
     except (JournalfsError, OSError) as error:
         code, line = UNKNOWN, f"UNKNOWN - {error}"
-    click.echo(line)
+    say(line)
     sys.exit(code)
 
 

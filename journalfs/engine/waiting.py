@@ -93,7 +93,7 @@ class _Workers:
                     return
                 continue
             job()
-            # An idle thread would hold what it worked on last, a store that is closed among it, and its files.
+            # Else an idle thread holds what it worked on last, a closed store and its files among it.
             del job
             with self._lock:
                 self._pending -= 1

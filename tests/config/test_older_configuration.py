@@ -83,7 +83,7 @@ def test_each_is_read(store_copy: StoreCopy, tmp_path: Path, name: str) -> None:
         store.close()
     assert unknown.setting == "journal-min-file"
     assert "did you mean journal-min-files?" in unknown.reason
-    checked = journalfs("check", home).stdout
+    checked = journalfs("check", home).stderr
     assert f"unknown-setting: {home}/{PLACES[0]}/{name}:10: journal-min-file" in checked
     with pytest.raises(ConfigError, match="journal-min-file: is not known"):
         create_store(home, {}, FakeClock(), warn=pytest.fail)

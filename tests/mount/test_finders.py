@@ -59,7 +59,7 @@ class Kernel:
 
 
 def _context(thread: int) -> RequestContext:
-    return cast(RequestContext, SimpleNamespace(pid=thread, uid=0))
+    return cast(RequestContext, SimpleNamespace(gid=0, pid=thread, uid=0))
 
 
 @pytest.fixture

@@ -354,14 +354,15 @@ def test_body_of_what_a_prepared_transaction_sent(little_store: LittleStore, pro
     """It is in no queue, so nothing but `check` reads it before it is committed."""
     prepare_large(little_store, protocol)
     done = journalfs("check", little_store.root)
-    assert (done.returncode, done.stdout) == (0, "")
+    assert done.returncode == 0
+    assert [line.split("\t")[3] for line in done.stdout.splitlines()] == ["prepared-transaction"]
     assert "1 sent by transactions that have not ended" in done.stderr
     harm(little_store, how)
     done = journalfs("check", little_store.root, "--json")
     assert done.returncode == EXIT_DAMAGED
-    of_body, of_message = [json.loads(line) for line in done.stdout.splitlines()]
-    assert (of_body["file"], of_body["kind"]) == ("large-messages/1001.msg", "large-message")
-    assert of_message["file"] == "message 1001 of transaction transaction-70"
+    rows = {row["kind"]: row for row in map(json.loads, done.stdout.splitlines())}
+    assert rows["large-message"]["file"] == "large-messages/1001.msg"
+    assert (rows["message"]["id"], rows["message"]["transaction"]) == (1001, "transaction-70")
 
 
 @pytest.mark.rule("S-26", "S-48", "S-51")
@@ -372,6 +373,7 @@ def test_sector_of_such_a_body_that_fails(little_store: LittleStore, tmp_path: P
     with failing_disk(little_store.root, tmp_path / "seen", {body: [(40_960, 45_056)]}):
         done = journalfs("check", tmp_path / "seen", "--json")
     assert done.returncode == EXIT_DAMAGED, done.stderr
-    of_body, of_message = [json.loads(line) for line in done.stdout.splitlines()]
-    assert (of_body["file"], of_body["offset"]) == (body, 40_960)
-    assert of_message["file"] == "message 1001 of transaction transaction-70"
+    rows = list(map(json.loads, done.stdout.splitlines()))
+    assert (body, 40_960) in [(row["file"], row["offset"]) for row in rows]
+    (message,) = [row for row in rows if row["kind"] == "message"]
+    assert (message["id"], message["transaction"]) == (1001, "transaction-70")

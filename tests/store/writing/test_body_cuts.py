@@ -131,7 +131,7 @@ def bodies(store: WritingStore) -> set[str]:
 
 
 def bodies_in_pages(store: WritingStore) -> set[str]:
-    store.core.refresh_pages()
+    store.look_now()  # a listing of pages alone would keep the change from what is shown
     scans = [paged.scan(number) for paged in store.core.pages.values() for number in paged.numbers()]
     return {f"{scan.message_ids()[index]}.msg" for scan in scans for index, _ in scan.large()}
 

@@ -216,6 +216,7 @@ async def test_a_page_stays_until_the_next_one_is_written(
     write_page(writable.little, 1, [small(2000)])
     write_page(writable.little, 2, [small(3000 + n) for n in range(PER_PAGE)])
     append, reached, goes_on = PageFile.append, trio.Event(), threading.Event()
+    token = trio.lowlevel.current_trio_token()
 
     def late(page: PageFile, data: bytes | bytearray) -> None:
         if page.path.name == "000000003.page" and not goes_on.is_set():

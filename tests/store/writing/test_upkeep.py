@@ -151,6 +151,7 @@ async def test_what_is_opened_before_compacted_files_get_their_names_stays_reada
 
     async with writable.open() as store:
         publisher = store.publisher("work", "work.a", "in")
+        token = trio.lowlevel.current_trio_token()
 
         async def look_and_open() -> None:
             await publisher.write(b"meanwhile\n")
@@ -188,6 +189,7 @@ async def test_what_was_read_anew_last_stays(writable: Writable, monkeypatch: py
         assert len(lines_of(store, "work.a")) == 300
         load, journal = JournalLoader.load, store.journals.messages
         looked: list[JournalLoader] = []
+        token = trio.lowlevel.current_trio_token()
 
         async def look_meanwhile() -> None:
             position = journal.position
