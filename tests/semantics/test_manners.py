@@ -109,7 +109,7 @@ def test_every_journal_file_says_what_keeps_it(transactions: MountedStore, store
     assert texts.keys() == files
     first = texts["activemq-data-1.amq"]
     assert "tx.orders::tx.orders: 33 messages" in first
-    assert re.search(r"^  transaction \d+, prepared: \d+ records in this file$", first, re.MULTILINE)
+    assert re.search(r"^  transaction \d+ \(\S+\), prepared: \d+ records in this file$", first, re.MULTILINE)
     assert re.search(r"the oldest \d+ \w+ \d+ \w+ old$", first, re.MULTILINE)
     (path,) = folder.glob("activemq-data-2.amq.explain")
     assert path.stat().st_size == len(path.read_bytes())
