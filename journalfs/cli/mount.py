@@ -120,12 +120,10 @@ def _refuse_swapped(store: Path, mountpoint: Path) -> None:
     """Raise `WrongCall` where the store stands in the mount point's place."""
     from journalfs.config.layout import looks_like_store  # noqa: PLC0415 - takes longer than the help text
 
-    if looks_like_store(store):
-        return
     try:
-        is_swapped = looks_like_store(mountpoint)
+        is_swapped = not looks_like_store(store) and looks_like_store(mountpoint)
     except SystemFailure:
-        return  # a killed mount, which this one replaces, or what mounting refuses in its own words
+        return  # a killed mount, which this one replaces, or what opening refuses in its own words
     if is_swapped:
         raise WrongCall(
             f"{mountpoint}: is a store, and {store} is none: the store comes first, "
