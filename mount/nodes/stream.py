@@ -250,28 +250,16 @@ class Following(Stream):
         self._line.close()
 
 
-class Taking(Stream):
-    """A reader of `.take`, and the message that it has."""
+class Consuming(Stream):
+    """A reader whose lines are deliveries of a consumer."""
 
-    __slots__ = ("_consumer", "_delivery", "_read_to")
+    __slots__ = ("_consumer",)
 
     def __init__(
         self, node: StreamFile, flags: int, given_back: Callable[[], None], consumer: Consumer
     ) -> None:
         super().__init__(node, flags, given_back)
         self._consumer = consumer
-        self._delivery: Delivery | None = None
-        self._read_to = 0
-        """The end of what was read, counted from the opening."""
-
-    async def read(self, offset: int, length: int) -> Bytes:
-        content = await super().read(offset, length)
-        self._read_to = max(self._read_to, offset + len(content))
-        return content
-
-    def _was_read(self) -> bool:
-        """Whether its reader has all of the message, if maybe not the line feed behind it."""
-        return self._read_to >= self.position - 1
 
     def is_found(self) -> bool:
         return self._consumer.is_found()
@@ -293,6 +281,33 @@ class Taking(Stream):
 
     async def _next(self) -> ByteSource | None:
         return self._line_of(await self._consumer.next())
+
+    @abstractmethod
+    def _line_of(self, delivery: Delivery | None) -> ByteSource | None:
+        """Keep a delivery that begins, and return its line; None: there is none."""
+
+
+class Taking(Consuming):
+    """A reader of `.take`, and the message that it has."""
+
+    __slots__ = ("_delivery", "_read_to")
+
+    def __init__(
+        self, node: StreamFile, flags: int, given_back: Callable[[], None], consumer: Consumer
+    ) -> None:
+        super().__init__(node, flags, given_back, consumer)
+        self._delivery: Delivery | None = None
+        self._read_to = 0
+        """The end of what was read, counted from the opening."""
+
+    async def read(self, offset: int, length: int) -> Bytes:
+        content = await super().read(offset, length)
+        self._read_to = max(self._read_to, offset + len(content))
+        return content
+
+    def _was_read(self) -> bool:
+        """Whether its reader has all of the message, if maybe not the line feed behind it."""
+        return self._read_to >= self.position - 1
 
     def _line_of(self, delivery: Delivery | None) -> ByteSource | None:
         self._delivery = delivery

@@ -22,7 +22,7 @@ from journalfs.message.envelope import envelope_decoder
 from journalfs_mount.errnos import Refused
 from journalfs_mount.limits import UNANSWERED_MAX
 from journalfs_mount.nodes.base import read_ahead
-from journalfs_mount.nodes.stream import Stream, StreamFile, Taking
+from journalfs_mount.nodes.stream import Consuming, Stream, StreamFile, Taking
 
 _WORD: Final = re.compile(rb"[ \t]*(ack|nack)(?:[ \t]+([0-9]{1,19}))?[ \t\r]*")
 _WORDS: Final = "write ack or nack, for the oldest message that is not answered yet, or ack ID or nack ID"
@@ -35,18 +35,17 @@ class _Answer(NamedTuple):
     """True: acknowledge it; False: give it back."""
 
 
-class Working(Stream):
+class Working(Consuming):
     """A reader that answers, and the messages that it has and has not answered yet, the oldest first."""
 
-    __slots__ = ("_answering", "_at", "_consumer", "_unanswered")
+    __slots__ = ("_answering", "_at", "_unanswered")
 
     writable: ClassVar[int] = select.POLLOUT
 
     def __init__(
         self, node: StreamFile, flags: int, given_back: Callable[[], None], consumer: Consumer
     ) -> None:
-        super().__init__(node, flags, given_back)
-        self._consumer = consumer
+        super().__init__(node, flags, given_back, consumer)
         self._unanswered: list[Delivery] = []
         self._at = 0
         """How much of the stream was read. Writing moves the descriptor's own offset, so that says nothing
@@ -90,27 +89,6 @@ class Working(Stream):
             return False
         self._start, self._line, self._at = self.position, line, self.position
         return True
-
-    def is_found(self) -> bool:
-        return self._consumer.is_found()
-
-    async def find(self) -> None:
-        await self._consumer.find()
-
-    def ready(self) -> bool:
-        return self._consumer.ready() or self._consumer.ended
-
-    def due_s(self) -> float:
-        return self._consumer.due_s()
-
-    def _ended(self) -> bool:
-        return self._consumer.ended
-
-    def _take(self) -> ByteSource | None:
-        return self._line_of(self._consumer.take())
-
-    async def _next(self) -> ByteSource | None:
-        return self._line_of(await self._consumer.next())
 
     def _line_of(self, delivery: Delivery | None) -> ByteSource | None:
         if delivery is None:
