@@ -336,6 +336,12 @@ class ManyQueue(FakeQueue):
     def listing(self) -> Listing:
         return ManyListing(self._count)
 
+    def message(self, message_id: MessageId) -> FakeMessage | None:
+        """Of a name that the kernel has forgotten, as it may when memory is short."""
+        if not 1 <= message_id <= self._count:
+            return None
+        return FakeMessage(message_id, bytes(message_id - 1), "grey", part=0)
+
 
 class BrokenQueue(FakeQueue):
     """A queue on which everything fails in a way nobody foresaw."""

