@@ -7,7 +7,7 @@ import os
 import re
 
 from journalfs.advice import ADVICE
-from scripts.documents.rules import ROOT, rules
+from scripts.documents.rules import ROOT, rules, title
 
 INNER = frozenset({"EPIPE", "ECONNABORTED"})
 """Met by the product and not given to callers."""
@@ -24,18 +24,18 @@ def given() -> set[str]:
 
 def page() -> str:
     """errnos.md."""
-    pages = {rule.number: rule.page for rule in rules()}
+    places = {rule.number: (title(rule.page), rule.place) for rule in rules()}
     lines = [
         "# Errnos",
         "",
         "By what a shell prints. The reason is in the event: `journalfs why /mnt`.",
         "Made by `scripts/docs`; [errors](reference/errors.md) of commands have an errno, too.",
         "",
-        "| printed | why | what to do | rules |",
+        "| printed | why | what to do | more |",
         "| --- | --- | --- | --- |",
     ]
     for name, advice in sorted(ADVICE.items(), key=lambda item: os.strerror(getattr(errno, item[0]))):
-        links = ", ".join(f"[S-{number}]({pages[number]})" for number in advice.rules if number in pages)
+        links = ", ".join("[{}]({})".format(*places[number]) for number in advice.rules if number in places)
         printed = f"{os.strerror(getattr(errno, name))} ({name})"
         cells = [printed, advice.why, advice.do, links]
         lines.append(f"| {' | '.join(cells)} |")

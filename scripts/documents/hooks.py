@@ -15,8 +15,9 @@ ABOUT: Final = "about.md"
 BEHIND: Final = 0.3
 """By this the search multiplies the score of pages that few users look for."""
 
-FOR_LOOKING_UP: Final = frozenset({ABOUT, "RULES.md"})
-"""Pages that repeat what others say."""
+RULES: Final = "RULES.md"
+FAR_BEHIND: Final = 0.02
+"""The same of the page with a sentence of every subject: it has the words of any question."""
 
 _FOLDER: Final = re.compile(r"\]\(((?!https?:)[\w./-]*?)(format|recipes)/\)")
 _ELSEWHERE: Final = re.compile(r"\[([^\]]+)\]\((?!docs/|https?:|#)[^)]+\)")
@@ -43,7 +44,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
     """Lead links to README.md to its page, and rank pages about the inside of journalfs behind the others."""
-    if page.file.src_uri.startswith(("inside/", "format/")) or page.file.src_uri in FOR_LOOKING_UP:
-        page.meta.setdefault("search", {})["boost"] = BEHIND
+    if page.file.src_uri.startswith(("inside/", "format/", ABOUT, RULES)):
+        page.meta.setdefault("search", {})["boost"] = FAR_BEHIND if page.file.src_uri == RULES else BEHIND
     to_docs = "../" * page.file.src_uri.count("/")
     return folders_as_pages(markdown.replace(f"]({to_docs}../README.md", f"]({to_docs}{ABOUT}"))

@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from functools import cache
 
-from scripts.documents.rules import rules
+from scripts.documents.rules import ANCHOR, BY_NUMBER, numbers_as_anchors, pages, rules
 from tests.tidy.sources import ROOT, python_sources
 
 RULES = rules()
@@ -38,6 +38,19 @@ def _is_mark(function: ast.expr) -> bool:
 
 def test_no_number_stands_for_two_rules() -> None:
     assert len(TEXT) == len(RULES) > 50
+
+
+def test_every_anchor_begins_a_rule() -> None:
+    """One within a line, or misspelt, would be no rule, and nothing would ask for its test."""
+    anchors = [
+        path.name for path in pages() for _ in re.findall(r"id=.?s-?\d", path.read_text(), re.IGNORECASE)
+    ]
+    assert len(anchors) == len(RULES)
+    assert ANCHOR.findall(BY_NUMBER.read_text()) == [str(rule.number) for rule in RULES]
+
+
+def test_pages_for_users_say_no_numbers() -> None:
+    assert not numbers_as_anchors(), "run python -m scripts.documents: it makes anchors and links of them"
 
 
 def test_every_rule_has_a_test() -> None:

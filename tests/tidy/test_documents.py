@@ -11,7 +11,7 @@ import pytest
 from journalfs.advice import ADVICE
 from scripts.documents import errnos
 from scripts.documents.__main__ import made
-from scripts.documents.rules import rules
+from scripts.documents.rules import ANCHOR, rules
 from tests.tidy.identifiers import error_kinds, event_identifiers
 from tests.tidy.sources import ROOT, c_sources, python_sources
 
@@ -67,9 +67,13 @@ def test_links_lead_to_headings_of_files(path: Path) -> None:
 
 
 def anchors(path: Path) -> set[str]:
-    """Names that GitHub and others give to the headings of a page."""
-    headings = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+    """Names that GitHub and others give to the headings of a page, and those of its rules."""
+    text = path.read_text()
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    rules_there = {f"s-{number}" for number in ANCHOR.findall(text)}
+    return rules_there | {
+        re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings
+    }
 
 
 def test_commands_of_the_readme_exist() -> None:
