@@ -153,12 +153,17 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PristineStores]
 
 @pytest.fixture
 def store_copy(stores: PristineStores, tmp_path: Path) -> Iterator[Callable[[str], Path]]:
-    """Make a fresh copy of a store that the test may change. Removed after the test."""
+    """Make a fresh copy of a store that the test may change. Removed after the test.
+
+    The index that other tests of this run left beside the store they read does not come along.
+    """
     made: list[Path] = []
 
     def copy(name: str) -> Path:
         target = tmp_path / f"copy-{len(made)}" / name
         copy_as_left(stores[name], target)
+        for ours in (target / "journalfs", target / "data" / "journalfs"):
+            shutil.rmtree(ours, ignore_errors=True)
         made.append(target)
         return target
 

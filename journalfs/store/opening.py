@@ -115,6 +115,7 @@ class Opening:
         self._stored = None, None  # a store lives long, and this may be large
         loader = self._resumed(description, state) if description and state else None
         as_it_was = loader is not None and not loader.bytes_scanned
+        known = description
         if self.anew:
             loader = description = state = None
         if self.generation is None:
@@ -134,12 +135,12 @@ class Opening:
         store.start()
         if core.lost.queues:
             self.events.add("bindings-lost", core.lost.explained())
-        if description is not None and as_it_was:
-            folders = description.page_folders.items()
+        if known is not None and as_it_was:
+            folders = known.page_folders.items()
             # P-4: pages that were taken away between two mounts. Unlisted, their messages are missing without
             # a word, and the cursors that name them are cleaned up, so that a page that comes back is put
             # aside.
-            gone = [missing_pages(core, folder, description.pages.get(of, {})) for of, folder in folders]
+            gone = [missing_pages(core, folder, known.pages.get(of, {})) for of, folder in folders]
             core.loaded.missing = tuple(dict.fromkeys(chain(self.missing, *gone)))
         settled = self.was_stopped and not core.live_broker and core.derived is None
         if settled and not core.has_strays():
