@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,13 +11,7 @@ import click
 import msgspec
 
 from journalfs.cli import common
-from journalfs.errors import EXIT_DAMAGED
-from journalfs.exchange.journals import Told
-from journalfs.exchange.printing.journal import Printed
-from journalfs.exchange.printing.store import write_store
-from journalfs.exchange.targets import mounted_store
 from journalfs.message.envelope import decode_envelope
-from journalfs.records.sources import locate_readable
 from journalfs.windows import whole_lines
 
 if TYPE_CHECKING:
@@ -34,7 +28,6 @@ RECORDS_SUFFIX = ".jsonl"
 @click.option("--journal", is_flag=True, help="Records of the message journal.")
 @click.option("--pages", is_flag=True, help="Records of the page files.")
 @click.option("--safe", is_flag=True, help="Leave out everything that users wrote; keep the structure.")
-@click.option("--text", "as_text", is_flag=True, help="As `artemis data print` writes it.")
 @common.index_option
 def print_records(
     *,
@@ -44,20 +37,14 @@ def print_records(
     journal: bool,
     pages: bool,
     safe: bool,
-    as_text: bool,
     no_index: bool,
 ) -> None:
     """Print every record of the files of STORE, deleted messages included, one JSON object a line.
 
     Without a choice it is all three: bindings, journal, pages. Files of a journal stand in the order in which
-    they were written, by the id in their header, whatever their names are; pages by name. With
-    --text it is what `artemis data print` writes, with the records that still hold, and the command ends with
-    5 where something cannot be read.
+    they were written, by the id in their header, whatever their names are; pages by name.
     """
     chosen = [name for name, wanted in zip(SECTIONS, (bindings, journal, pages), strict=True) if wanted]
-    if as_text:
-        _write_text(store, older, chosen or SECTIONS, safe=safe)
-        return
     with common.opened(store, index=not no_index, older=older) as found:
         for section in chosen or SECTIONS:
             for name, file in common.files_below(found.control().child(section), by_name=section == "pages"):
@@ -68,21 +55,6 @@ def print_records(
                     _write_safely(source)
                 else:
                     common.write_all(source)
-
-
-def _write_text(path: Path, older: common.Older, sections: Collection[str], *, safe: bool) -> None:
-    common.name_in_warnings()
-    layout, _ = locate_readable(mounted_store(path) or path, kind=older.kind, derived=older.derived)
-    out = sys.stdout.buffer
-    told = Told(lambda text: common.say(f"journalfs: {text}", to_people=True))
-    with common.leaving_readers():
-        write_store(
-            layout,
-            sections,
-            Printed(lambda line: out.write(f"{line}\n".encode(errors="replace")), safe, told.lost),
-        )
-    if told.lost_count:
-        sys.exit(EXIT_DAMAGED)
 
 
 _SAFE_TEXTS = frozenset({"file", "kind", "userTypeName", "address", "queue", "protocol", "type"})

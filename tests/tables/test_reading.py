@@ -16,8 +16,8 @@ from psycopg import OperationalError
 from sqlalchemy import text
 
 from journalfs.config.broker_xml import read_broker_xml
-from journalfs.engine.older import TableRows
 from journalfs.errors import PartMissing, SystemFailure
+from journalfs.records.older.rewriting import TableRows
 from journalfs.records.tables import bounded
 from journalfs.records.tables.database import Database
 from journalfs.records.tables.following import FollowedJournal, KnownRows
@@ -26,7 +26,6 @@ from journalfs.store import open_store
 from journalfs.store.write.store import WritingStore
 from tests.broker.writing import lines_in, publish, write_in
 from tests.cli.running import journalfs, objects
-from tests.exchange.test_printing import comparable, printed, theirs
 from tests.frozen import load_expected
 from tests.reference.compare import compare_store
 from tests.tables.instances import instance_at
@@ -35,16 +34,6 @@ from tests.tables.servers import Server, sql
 from tests.tables.test_lease import settings_of
 from tests.tables.test_writing import make
 from tests.truth.from_store import account
-
-
-def test_tables_are_printed_as_the_broker_prints_them(jdbc_store: Path) -> None:
-    """But for a count behind the end of its message, and for the word that a binding replaces another."""
-    wanted, found = theirs("jdbc.print.txt.zst"), comparable(printed(jdbc_store))
-    [late] = (one for one in wanted if one.startswith("recordID=1681;userRecordType=34;"))
-    wanted.remove(late)
-    changed = next(at for at, one in enumerate(wanted) if "userRecordType=21;isUpdate=true" in one)
-    wanted[changed] = wanted[changed].replace("isUpdate=true", "isUpdate=false")
-    assert found == wanted
 
 
 def test_tables_tell_what_the_broker_told(jdbc_store_anywhere: Path) -> None:

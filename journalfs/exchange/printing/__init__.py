@@ -1,1 +1,0 @@
-"""The text that `artemis data print` writes of a store, from its files."""
