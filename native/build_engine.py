@@ -1,27 +1,12 @@
 """Builds `journalfs.engine._native` from the C sources. The headers in `include/` say what Python calls."""
 
 import os
-import re
 from pathlib import Path
 
 from cffi import FFI
+from declarations import declarations
 
 HERE = Path("native")  # setuptools runs in the project's root and wants relative paths
-
-
-def declarations(header: Path, seen: set[Path]) -> str:
-    """What a header declares, behind what it includes, as cffi takes it: no comments, no preprocessor.
-    The compiler works out the value of a `#define`.
-    """
-    if header in seen:
-        return ""
-    seen.add(header)
-    text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.DOTALL)
-    included = re.findall(r'^#include "(.+)"$', text, flags=re.MULTILINE)
-    text = re.sub(r"^#define (JFS_\w+) .+$", r"@define \1 ...", text, flags=re.MULTILINE)
-    text = re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
-    own = re.sub(r"^@", "#", text, flags=re.MULTILINE)
-    return "".join(declarations(header.parent / name, seen) for name in included) + own
 
 
 ffibuilder = FFI()

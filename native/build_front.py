@@ -4,8 +4,8 @@ import os
 import shutil
 from pathlib import Path
 
-from build_engine import declarations
 from cffi import FFI
+from declarations import declarations
 
 HERE = Path("native/front")  # setuptools runs in the project's root and wants relative paths
 

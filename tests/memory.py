@@ -28,10 +28,11 @@ from journalfs.engine.stage import StagedRecord
 from journalfs.errors import StoreBusy
 from journalfs.format.record_types import RecordKind
 from journalfs.ids import MessageId
-from journalfs.records import sources
 from journalfs.records.capabilities import Capabilities
+from journalfs.records.description import DATABASE
+from journalfs.records.kinds import register_database
 from journalfs.records.older.derived import DerivedStore
-from journalfs.records.older.deriving import DATABASE, deriving, keep, make_derived, remove_derived
+from journalfs.records.older.deriving import deriving, keep, make_derived, remove_derived
 
 SCHEME: Final = "memory"
 PIECE_BYTES: Final = 1 << 20
@@ -235,7 +236,7 @@ def _derived(remote: Remote, base: Path | None, *, owned: bool) -> tuple[Path, R
 
 
 class Followed:
-    """See `journalfs.records.sources.RecordSource`."""
+    """See `journalfs.records.kinds.RecordSource`."""
 
     def __init__(self, remote: Remote, base: Path | None) -> None:
         self._remote = remote
@@ -267,11 +268,12 @@ class MemoryLog:
 
 
 class OwnedMemory:
-    """See `journalfs.records.sources.DatabaseOwnership`."""
+    """See `journalfs.records.kinds.DatabaseOwnership`."""
 
     capabilities = Capabilities(drafts_outlive=False)
 
     directories: tuple[Path, ...] = ()
+    journal_file_bytes: int | None = None
 
     def __init__(self, remote: Remote) -> None:
         self.shown = remote.shown
@@ -393,7 +395,7 @@ class MemoryFlushed(FlushedFolder):
 
 
 class InMemory:
-    """See `journalfs.records.sources.DatabaseKind`."""
+    """See `journalfs.records.kinds.DatabaseKind`."""
 
     def read(self, settings: DatabaseSettings, base: Path | None) -> Followed:
         return Followed(Remote(settings), base)
@@ -405,7 +407,7 @@ class InMemory:
 def make_known() -> None:
     """To be called before anything is looked for at a URL."""
     DRIVERS[SCHEME] = SCHEME
-    sources.OTHERS[SCHEME] = InMemory()
+    register_database(InMemory(), SCHEME)
 
 
 if __name__ == "__main__":

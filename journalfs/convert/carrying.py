@@ -39,7 +39,6 @@ from journalfs.convert.setting_aside import SettingAside
 from journalfs.damage import Damage, name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.links import move
-from journalfs.engine.older import RECOVER, RENAME
 from journalfs.engine.state_types import AnomalyKind, TransactionInfo
 from journalfs.errors import DecodeError, OlderStore, StoreBusy, WrongCall, failing
 from journalfs.format.bindings import RoutingType
@@ -47,22 +46,17 @@ from journalfs.format.large_file import format_large_name, parse_large_name
 from journalfs.format.record_types import MessageType
 from journalfs.format.xid import decode_xid
 from journalfs.ids import MessageId, QueueId
+from journalfs.records.description import derived_from
 from journalfs.records.files.file_gaps import NOTED
 from journalfs.records.files.loader import JournalLoader
 from journalfs.records.files.reports import JournalAccount
+from journalfs.records.kinds import database_kind
 from journalfs.records.older import Source, derive, source_of
 from journalfs.records.older.bindings import without_prefix
 from journalfs.records.older.derived import DerivedStore
-from journalfs.records.older.deriving import (
-    CURRENT,
-    adapter_for,
-    as_json,
-    derived_from,
-    deriving,
-    identity_of,
-)
+from journalfs.records.older.deriving import CURRENT, adapter_for, as_json, deriving, identity_of
+from journalfs.records.older.rewriting import RECOVER, RENAME
 from journalfs.records.older.writing_hornetq import HornetqStore
-from journalfs.records.sources import kind_of
 from journalfs.store import open_store
 from journalfs.store.locks import lock_holder
 from journalfs.store.write.compacting import compact_store
@@ -299,7 +293,7 @@ class Carrying:
 
     def _tables(self, database: DatabaseSettings) -> Source:
         """What was read of them just now."""
-        layout = self._layout = locate_store(kind_of(database).read(database, None).place)
+        layout = self._layout = locate_store(database_kind(database).read(database, None).place)
         places = layout.journal_dir, layout.bindings_dir, layout.paging_dir, layout.large_dir
         found = f"the tables of {database.shown}"
         return Source(CURRENT, layout.root, *places, found, shown=database.shown)

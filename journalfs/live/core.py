@@ -38,10 +38,11 @@ from journalfs.pages.cursors import Cursors, Moved, SideRecord
 from journalfs.pages.folders import PageFolder
 from journalfs.records.files.kept_damage import kept_damage
 from journalfs.records.files.loader import JournalLoader
+from journalfs.records.kinds import older_kinds
 
 if TYPE_CHECKING:
     from journalfs.live.runs import JournalSegment, Run
-    from journalfs.records.older.deriving import SourcePlaces
+    from journalfs.records.kinds import SourcePlaces
 
 
 # Parts whose lines were laid out for a reader, kept for the next one.
@@ -435,9 +436,7 @@ class Core(RunsStore):
         if self.derived is None or not found:
             return found
         if self._places is None:
-            from journalfs.records.older.deriving import SourcePlaces  # noqa: PLC0415 - seldom needed
-
-            self._places = SourcePlaces(self.derived, self.layout)
+            self._places = older_kinds().places(self.derived, self.layout)
         return map(self._places.told, found)
 
     def queue_names(self) -> Mapping[int, str]:

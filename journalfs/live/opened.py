@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from journalfs.damage import Damage
     from journalfs.format.address_settings import StoredAddressSetting
     from journalfs.pages.address import PagedAddress
+    from journalfs.records.description import Description
     from journalfs.records.files.loader import JournalLoader
-    from journalfs.records.older.deriving import Description
 
 DOUBT_INTERVAL_NS: Final = 60 * 1_000_000_000
 """From one time that the journal is read anew because its content is in doubt to the next."""

@@ -29,6 +29,8 @@ class Capabilities:
     """What a queue knows of a message can be set: its delivery count and when it is due."""
     drafts_outlive: bool = True
     """Transactions that have not ended outlive the process."""
+    orphans_move: bool = True
+    """Bodies without a message are moved to the store's own folder; False: they stay where they lie."""
     lack_of: Callable[[tuple[Property, ...]], str | None] = _any
     """Why a message of such properties cannot be kept."""
 

@@ -23,7 +23,7 @@ from journalfs.errors import ConfigError
 from journalfs.live.core import Core
 from journalfs.live.opened import OpenStore
 from journalfs.live.settings import broker_toml
-from journalfs.records.older.deriving import DATABASE
+from journalfs.records.description import DATABASE
 from journalfs.store.journal_setup import FOUND, size_of_most
 
 _SPOOLED: Final = ("tmp-storage", "tmp_storage")

@@ -38,9 +38,9 @@ from journalfs.live.missing import lost_since, missing_by_records, missing_file_
 from journalfs.live.page_parts import PageParts
 from journalfs.live.part_names import PartNames
 from journalfs.pages.address import PagedAddress
+from journalfs.records.description import derived_from
 from journalfs.records.files.loader import JournalLoader, PollResult
 from journalfs.records.files.opening import LeftOff
-from journalfs.records.older import derived_from
 from journalfs.store.locks import lock_holder
 from journalfs.store.node_lock import server_lock_of
 from journalfs.store.refused import refuse_unreadable

@@ -28,7 +28,7 @@ from journalfs.format.record_types import BindingType, MessageType, RecordKind
 from journalfs.ids import MessageId, QueueId
 from journalfs.live.content import QueueContent
 from journalfs.live.runs import Run
-from journalfs.records.older.derived import DerivedStore, plain_queue
+from journalfs.records.new_store import NewStore, plain_queue
 from journalfs.store.opening import Opening
 from journalfs.store.store import JournalStore
 from journalfs.views.message import HEADER_PREFIX, StoreMessage
@@ -73,7 +73,7 @@ def derive(place: Path, messages: Iterable[Where], body_of: Callable[[MessageId]
     door.make_folders(place)
     derived, queues = Derived(place, {}), dict[QueuePath, QueueId]()
     there: set[MessageId] = set()
-    with DerivedStore(place) as out, Reader() as reader:
+    with NewStore(place) as out, Reader() as reader:
         for one in messages:
             path = (one.queue.address, one.queue.name)
             if path not in queues:
@@ -95,7 +95,7 @@ def derive(place: Path, messages: Iterable[Where], body_of: Callable[[MessageId]
     return derived
 
 
-def _add_queue(out: DerivedStore, queue: Queue) -> QueueId:
+def _add_queue(out: NewStore, queue: Queue) -> QueueId:
     """Its settings do not matter where it is only looked at."""
     out.ids_from(queue.queue_id + 1)
     out.address(queue.address, queue.binding.routing_type)
@@ -105,7 +105,7 @@ def _add_queue(out: DerivedStore, queue: Queue) -> QueueId:
 
 
 def _add_message(
-    out: DerivedStore, one: Where, record: bytes, body_of: Callable[[MessageId], Iterable[Path]]
+    out: NewStore, one: Where, record: bytes, body_of: Callable[[MessageId], Iterable[Path]]
 ) -> bool:
     """Whether all of it is there yet."""
     core_large = one.source == SOURCE_CORE_LARGE

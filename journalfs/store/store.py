@@ -46,7 +46,7 @@ from journalfs.views.views import SELECTIONS
 
 if TYPE_CHECKING:
     from journalfs.live.explaining import Explanations
-    from journalfs.records.sources import RecordSource
+    from journalfs.records.kinds import RecordSource
     from journalfs.store.reloading import Reloading
 
 RELOADS_MAX = 8

@@ -14,7 +14,8 @@ from journalfs.account.entries import Bound
 from journalfs.account.taking import account_of
 from journalfs.damage import DOUBTFUL
 from journalfs.errors import DecodeError
-from journalfs.records.older import derived_from, openwire
+from journalfs.records.description import derived_from
+from journalfs.records.older import openwire
 from journalfs.records.older.kaha import closed_mark
 from journalfs.store import open_store
 from journalfs.views.transactions import prepared_transactions

@@ -12,11 +12,11 @@ import pytest
 
 from journalfs.config.layout import locate_store
 from journalfs.config.older import forced
-from journalfs.engine.older import OpenWireBatch
 from journalfs.errors import OlderStore
 from journalfs.records.older import amq_log, kahadb_log
 from journalfs.records.older.derived import DerivedStore
 from journalfs.records.older.deriving import derive
+from journalfs.records.older.rewriting import OpenWireBatch
 from tests.frozen import PristineStores
 
 STORES = [

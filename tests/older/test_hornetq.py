@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from journalfs.errors import NotAStore, OlderStore
-from journalfs.records.older.deriving import derived_from
+from journalfs.records.description import derived_from
 from journalfs.records.sources import locate_readable
 from journalfs.store import open_store
 from journalfs.store.store import JournalStore

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from journalfs.records.older import derived_from, kahadb_log
+from journalfs.records.description import derived_from
+from journalfs.records.older import kahadb_log
 from journalfs.store import open_store
 from journalfs.views.transactions import prepared_transactions
 from tests.frozen import PristineStores, load_expected, unpack

@@ -12,9 +12,9 @@ import pytest
 import trio
 from sqlalchemy import event, insert
 
-from journalfs.engine.older import TableRows
 from journalfs.engine.stage import StagedRecord
 from journalfs.format.record_types import MessageType, RecordKind
+from journalfs.records.older.rewriting import TableRows
 from journalfs.records.tables.database import Database
 from journalfs.records.tables.following import (
     CHUNK_IDS,

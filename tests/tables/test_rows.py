@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from journalfs.engine.buffers import MappedFile
-from journalfs.engine.older import TableRows, copied_rows
 from journalfs.engine.scan import scan_journal
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.records.files.directory import read_directory
-from journalfs.records.older.derived import JournalFiles
+from journalfs.records.older.derived import RewritingFiles
+from journalfs.records.older.rewriting import TableRows, copied_rows
 from journalfs.records.tables.filling import records_in
 from journalfs.records.tables.following import ID_MAX
 
@@ -31,7 +31,7 @@ ROWS = [
 
 
 def test_rows_fill_files_and_ends_count_what_is_in_theirs(tmp_path: Path) -> None:
-    files = JournalFiles(tmp_path, "activemq-data", "amq", FILE_BYTES)
+    files = RewritingFiles(tmp_path, "activemq-data", "amq", FILE_BYTES)
     for some in (ROWS[:3], ROWS[3:]):
         files.take_rows(TableRows(*zip(*some, strict=True)))
     files.close()

@@ -38,6 +38,6 @@ How it fits together:
   is still what it was.
 """
 
-from journalfs.records.older.deriving import Source, derive, derived_from, refuse_derived, source_of
+from journalfs.records.older.deriving import Source, derive, source_of
 
-__all__ = ["Source", "derive", "derived_from", "refuse_derived", "source_of"]
+__all__ = ["Source", "derive", "source_of"]

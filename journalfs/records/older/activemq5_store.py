@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 
 from journalfs import door
 from journalfs.engine.buffers import MappedFile
-from journalfs.engine.older import OpenWireBatch
 from journalfs.errors import DecodeError, SelectorError
 from journalfs.format.bindings import RoutingType
 from journalfs.format.primitives import nullable_simple_string
@@ -24,6 +23,7 @@ from journalfs.records.older import openwire_core
 from journalfs.records.older.activemq5 import Content, InDoubt, Messages, Place, Send, Subscribed, Taken
 from journalfs.records.older.derived import DerivedStore
 from journalfs.records.older.openwire import Destination, OpenWireMessage, XaTransaction, decode_message
+from journalfs.records.older.rewriting import OpenWireBatch
 from journalfs.selector import Selector, compile_selector
 
 Told = Callable[[int, Destination, str, Place, list[QueueId]], None]

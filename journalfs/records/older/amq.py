@@ -9,7 +9,6 @@ from pathlib import Path
 
 from journalfs import door
 from journalfs.damage import DOUBTFUL, Damage
-from journalfs.engine.older import AMQ, Row
 from journalfs.errors import DecodeError
 from journalfs.records.older import kaha, openwire
 from journalfs.records.older.activemq5 import Content, Place, Send, Taken, content_of, subscription_key
@@ -18,6 +17,7 @@ from journalfs.records.older.amq_log import HEAD_BYTES, TAIL_BYTES, commands, lo
 from journalfs.records.older.derived import DerivedStore
 from journalfs.records.older.deriving import Source
 from journalfs.records.older.openwire import Destination, Subscription
+from journalfs.records.older.rewriting import AMQ, Row
 
 # Replays the data logs of an AMQ Message Store, as its broker does after it was killed.
 

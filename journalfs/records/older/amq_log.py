@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from journalfs.damage import Damage
-from journalfs.engine.older import Row, amq_rows
 from journalfs.records.older.activemq5 import Place, numbered_files
+from journalfs.records.older.rewriting import Row, amq_rows
 
 HEAD_BYTES: Final = 29
 TAIL_BYTES: Final = 3

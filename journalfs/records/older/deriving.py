@@ -20,7 +20,7 @@ import msgspec
 
 from journalfs import door, limits, store_owner
 from journalfs.clock import SystemClock
-from journalfs.config.files import DERIVED_NAME, TOML_NAME
+from journalfs.config.files import TOML_NAME
 from journalfs.config.layout import DIRECTORY_FIELDS, StoreLayout
 from journalfs.config.older import AMQ, ARTEMIS_1, HORNETQ, KAHADB, MESSAGING
 from journalfs.damage import Damage, name_of
@@ -29,6 +29,7 @@ from journalfs.engine.scan import scan_journal
 from journalfs.errors import JournalfsError, OlderStore, UnknownVersion, failing
 from journalfs.format.journal_file import READABLE_VERSIONS
 from journalfs.format.record_types import RecordKind
+from journalfs.records.description import DESCRIPTION, FORMAT, Description, derived_from
 from journalfs.records.files.directory import read_directory, written_rid
 from journalfs.showing import advancing
 
@@ -92,15 +93,6 @@ def _own_settings(root: Path) -> dict[str, object]:
     said = load_toml(door.read(file))
     return {name: value for name, value in said.items() if name not in DIRECTORY_FIELDS}
 
-
-FORMAT: Final = 3
-"""Of derived stores; those of another one are made anew."""
-
-DESCRIPTION: Final = DERIVED_NAME
-"""What a derived store was made of. It makes a store one that is not written."""
-
-DATABASE: Final = "database"
-"""Kind of a store in tables."""
 
 DERIVED_VARIABLE: Final = "JOURNALFS_DERIVED"
 """Environment variable: where derived stores lie when nothing else says so."""
@@ -197,22 +189,6 @@ def _entered(found: OlderStore, paging: Path | None, large: Path | None) -> Sour
     return source
 
 
-class Description(msgspec.Struct, frozen=True):
-    """`journalfs/older.json` of a derived store."""
-
-    format: int
-    kind: str
-    found: str
-    source: str
-    identity: str
-    damage: list[Damage]
-    notes: list[tuple[str, str]]
-    """What has no equal in the current format: a stable word, and a sentence."""
-    jms: dict[str, object]
-    bodies: str | None = None
-    """Directory of the source's large bodies, which are read in place."""
-
-
 def derive(found: OlderStore, base: Path | None = None, *, quiet: bool = False) -> Path:
     """The derived store of a foreign one, made if there is none or the source changed. This process holds it
     from then on.
@@ -241,31 +217,6 @@ def derived_base() -> Path:
     import platformdirs  # noqa: PLC0415 - seldom needed
 
     return Path(platformdirs.user_cache_dir("journalfs")) / "derived"
-
-
-def derived_from(root: Path) -> Description | None:
-    """What the store at `root` was derived from; None for any other store."""
-    try:
-        return msgspec.json.decode(door.read(root / DESCRIPTION), type=Description)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (ValueError, RecursionError, OSError):
-        return None
-
-
-def refuse_derived(layout: StoreLayout) -> None:
-    """Raises `OlderStore` for a derived store: what is written there is lost when it is made anew."""
-    made_of = derived_from(layout.root)
-    if made_of is not None:
-        found = f"derived from {made_of.source}, {made_of.found}"
-        raise OlderStore(
-            layout.root,
-            found,
-            kind=made_of.kind,
-            root=Path(made_of.source),
-            journal=layout.journal_dir,
-            bindings=layout.bindings_dir,
-        )
 
 
 def identity_of(source: Source) -> str:

@@ -22,7 +22,6 @@ from journalfs.config.older import NO_BINDINGS
 from journalfs.damage import name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import LineBatch
-from journalfs.engine.older import RECOVER, RENAME, UNSCHEDULED, Routes, rewrite_page
 from journalfs.engine.pages import PageScan, scan_page
 from journalfs.engine.scan import GapKind, Scan, scan_journal
 from journalfs.errors import DecodeError, SelectorError, UnknownVersion
@@ -57,6 +56,7 @@ from journalfs.records.older.bindings import (
 from journalfs.records.older.derived import DerivedStore
 from journalfs.records.older.deriving import Source
 from journalfs.records.older.moves import Moves
+from journalfs.records.older.rewriting import RECOVER, RENAME, UNSCHEDULED, Routes, rewrite_page
 from journalfs.selector import Selector, compile_selector
 from journalfs.selector.identifiers import SIZE_BYTES
 

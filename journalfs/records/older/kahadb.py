@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 from journalfs import door
 from journalfs.damage import Damage
-from journalfs.engine.older import KAHADB, Row
 from journalfs.errors import DecodeError
 from journalfs.records.older import kahadb_log, openwire
 from journalfs.records.older.activemq5 import Content, Place, Send, Taken, content_of, read_file
@@ -20,6 +19,7 @@ from journalfs.records.older.activemq5_store import ContentWriter, Places
 from journalfs.records.older.derived import DerivedStore
 from journalfs.records.older.deriving import Source
 from journalfs.records.older.kahadb_index import Index, Indexed, Location
+from journalfs.records.older.rewriting import KAHADB, Row
 
 SCHEDULER: Final = "scheduler"
 OUTCOMES: Final = "txStore"

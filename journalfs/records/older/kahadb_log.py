@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from journalfs.damage import Damage
-from journalfs.engine.older import Row, kahadb_rows
 from journalfs.errors import DecodeError
 from journalfs.records.older.activemq5 import numbered_files
 from journalfs.records.older.openwire import Destination, LocalTransaction, Transaction, XaTransaction
+from journalfs.records.older.rewriting import Row, kahadb_rows
 
 HEAD: Final = struct.Struct(">ib")
 """Of each record: size with this head, and its type."""

@@ -25,6 +25,7 @@ from journalfs.format.record_types import USER_TYPE_NAMES, BindingType, MessageT
 from journalfs.format.server_lock import SERVER_LOCK_NAME
 from journalfs.ids import QueueId
 from journalfs.records.files.directory import read_directory
+from journalfs.records.new_store import BINDINGS_FILE_BYTES, JournalFiles, plain_queue
 from journalfs.records.older.bindings import (
     BINDINGS,
     DESTINATION,
@@ -35,7 +36,6 @@ from journalfs.records.older.bindings import (
     live_records,
     old_filter,
 )
-from journalfs.records.older.derived import BINDINGS_FILE_BYTES, JournalFiles, plain_queue
 from journalfs.records.older.hornetq_log import HornetqRecords, page_record
 
 MARKER_FILTER: Final = "__HQX=-1"

@@ -15,8 +15,9 @@ from journalfs import door
 from journalfs.config.database import DatabaseSettings
 from journalfs.config.files import CONFIGURED_BY
 from journalfs.errors import NotAStore, SystemFailure
+from journalfs.records.description import DATABASE
 from journalfs.records.older.derived import DerivedStore
-from journalfs.records.older.deriving import DATABASE, deriving, keep, make_derived
+from journalfs.records.older.deriving import deriving, keep, make_derived
 from journalfs.records.tables.beside import Beside
 from journalfs.records.tables.database import Database
 from journalfs.records.tables.following import RewrittenError

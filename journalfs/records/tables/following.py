@@ -21,9 +21,9 @@ from typing import Any, Final, Protocol
 from sqlalchemy import ColumnElement, Connection, Select, Table, func, select
 
 from journalfs import door
-from journalfs.engine.older import TableRows, copied_rows
 from journalfs.format.page_folder import ADDRESS_FILE_NAME
 from journalfs.format.record_types import RecordKind
+from journalfs.records.older.rewriting import TableRows, copied_rows
 from journalfs.records.tables import sqlite_bounds
 from journalfs.records.tables.database import Database, NoContent
 

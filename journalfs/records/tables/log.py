@@ -21,10 +21,10 @@ from typing import Any, Final
 from sqlalchemy import Column, Connection, Table, bindparam, case, delete, func, insert, literal_column
 from sqlalchemy import select as selected
 
-from journalfs.engine.older import TableRows
 from journalfs.engine.stage import StagedRecord
 from journalfs.errors import SystemFailure
 from journalfs.format.record_types import RecordKind
+from journalfs.records.older.rewriting import TableRows
 from journalfs.records.tables.database import Database
 from journalfs.records.tables.lease import Lease
 from journalfs.records.tables.statement import Answer, OneStatement

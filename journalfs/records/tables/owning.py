@@ -49,6 +49,7 @@ class OwnedTables:
         self.shown = settings.shown
         self.failing = Failing()
         self.directories: tuple[Path, ...] = ()
+        self.journal_file_bytes: int | None = None
         with ExitStack() as undo:
             self.database = Database(settings, makes=True)
             undo.callback(self.database.close)

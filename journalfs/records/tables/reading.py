@@ -9,9 +9,9 @@ from typing import Final
 from sqlalchemy import Connection, Table, inspect, select
 
 from journalfs import door
-from journalfs.engine.older import TableRows
 from journalfs.format.record_types import BindingType, MessageType, RecordKind
 from journalfs.records.older.derived import DerivedStore
+from journalfs.records.older.rewriting import TableRows
 from journalfs.records.tables.database import Database, NoContent
 from journalfs.records.tables.following import (
     ID_MAX,

@@ -21,10 +21,14 @@ from journalfs.clock import Clock
 from journalfs.config.address_settings import Value
 from journalfs.config.journal_settings import journal_settings
 from journalfs.config.layout import locate_derived, locate_store
+from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend
 from journalfs.engine.page_file import PageStore
 from journalfs.errors import OlderStore
-from journalfs.records.sources import Ownership
+from journalfs.live.core import Core
+from journalfs.records.files.write_settings import WriteSettings
+from journalfs.records.kinds import Ownership
+from journalfs.store.journal_setup import message_journal
 from journalfs.store.write.acquiring import Acquiring
 from journalfs.store.write.store import SyncMode, WritingStore
 from journalfs.store.write.undo import aside_of
@@ -75,6 +79,17 @@ class AcquiringElsewhere(Acquiring):
             create_bindings_dir=True,
             retention_directory=None,
         )
+        if owned.journal_file_bytes is not None:
+            self.settings = with_(self.settings, file_size_bytes=owned.journal_file_bytes)
+
+    def message_journal(self, kind: BackendKind) -> WriteSettings:
+        if self.owned.journal_file_bytes is None:
+            return super().message_journal(kind)
+        return message_journal(self.layout, self.settings, kind)
+
+    def set_orphans_aside(self, core: Core) -> None:
+        if self.capabilities.orphans_move:
+            super().set_orphans_aside(core)
 
     def store(self) -> WritingStore:
         with ExitStack() as undo:

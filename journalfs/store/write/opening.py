@@ -23,8 +23,10 @@ from journalfs.errors import (
     StoreShared,
     failing,
 )
-from journalfs.records.older import refuse_derived
+from journalfs.records.description import refuse_derived
+from journalfs.records.kinds import older_kinds
 from journalfs.store.write.acquiring import Acquiring, AcquiringUnkept
+from journalfs.store.write.elsewhere import AcquiringElsewhere
 from journalfs.store.write.store import SyncMode, WritingStore
 
 
@@ -82,8 +84,6 @@ def _acquiring(path: Path | str, sync: SyncMode, clock: Clock, index: bool | Pat
 
 
 def _older(path: Path | str, kind: str, derived: Path | None, sync: SyncMode, clock: Clock) -> Acquiring:
-    from journalfs.store.write.older import acquire_older  # noqa: PLC0415 - it imports this module
-
     given = Path(os.path.abspath(path))
     try:
         locate_store(given)
@@ -93,7 +93,7 @@ def _older(path: Path | str, kind: str, derived: Path | None, sync: SyncMode, cl
     layout = found.layout
     if layout is not None and layout.not_kept_by is not None:
         return AcquiringUnkept(layout, journal_settings(layout.config), sync, clock, False)
-    return acquire_older(found, derived, sync, clock)
+    return AcquiringElsewhere(older_kinds().own(found, derived, clock), sync, clock, found)
 
 
 def _unsynced(settings: JournalSettings) -> JournalSettings:

@@ -15,7 +15,7 @@ from journalfs.format.address_settings import StoredAddressSetting
 from journalfs.format.bindings import encode_address_setting_json
 from journalfs.format.record_types import BindingType
 from journalfs.ids import RecordId
-from journalfs.records.sources import kind_of
+from journalfs.records.kinds import database_kind
 from journalfs.store.creating import WHERE_TO, AddressSettings, make_queues
 from journalfs.store.write.elsewhere import AcquiringElsewhere
 from journalfs.store.write.sync_mode import SyncMode
@@ -23,7 +23,7 @@ from journalfs.store.write.sync_mode import SyncMode
 
 def acquire_tables(database: DatabaseSettings, sync: SyncMode, clock: Clock) -> AcquiringElsewhere:
     """Raises what `open_for_writing` raises."""
-    return AcquiringElsewhere(kind_of(database).acquire(database), sync, clock)
+    return AcquiringElsewhere(database_kind(database).acquire(database), sync, clock)
 
 
 def create_tables(
@@ -33,7 +33,7 @@ def create_tables(
     and expired messages have queues. Raises `WrongCall` where there is a store already, and what
     `open_for_writing` raises.
     """
-    owned = kind_of(database).acquire(replace(database, to_be_made=True))
+    owned = database_kind(database).acquire(replace(database, to_be_made=True))
     is_new = owned.is_new
     store = AcquiringElsewhere(owned, SyncMode.ALWAYS, clock).store()
     try:

@@ -1,6 +1,7 @@
-"""Stores of older brokers, open for writing: publishing and acknowledging append in their own format.
+"""Stores of older brokers, locked for writing: publishing and acknowledging append in their own format.
 
-The derived store is the view. What has no meaning in the older one is refused before anything is changed.
+`journalfs.store.write.elsewhere` works on the derived store and commits here first. A change that the older
+format cannot express must be refused before anything is written (`Capabilities`).
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from msgspec.structs import replace as with_
-
 from journalfs import door
 from journalfs.bodies.aside import Aside
 from journalfs.bodies.flushed import FlushedFolder
@@ -23,16 +22,13 @@ from journalfs.bodies.writing import BodyStore
 from journalfs.clock import Clock
 from journalfs.config.activemq_xml import amq_settings
 from journalfs.config.older import AMQ, HORNETQ
-from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend
 from journalfs.engine.logged import Failing, LoggedBackend
 from journalfs.engine.page_file import PageStore
 from journalfs.errors import DecodeError, NotAStore, OlderStore, StoreBusy
 from journalfs.format.properties import Property
 from journalfs.ids import QueueId
-from journalfs.live.core import Core
 from journalfs.records.capabilities import Capabilities
-from journalfs.records.files.write_settings import WriteSettings
 from journalfs.records.files.writer import JournalWriter
 from journalfs.records.older import openwire_out as out
 from journalfs.records.older.activemq5 import Place
@@ -59,11 +55,8 @@ from journalfs.records.older.hornetq_log import (
     open_writer,
 )
 from journalfs.records.older.openwire import Destination, Identity
-from journalfs.store.journal_setup import message_journal
 from journalfs.store.locks import WHOLE, LockedFile, take
 from journalfs.store.node_lock import NodeLock, describe_process
-from journalfs.store.write.elsewhere import AcquiringElsewhere
-from journalfs.store.write.store import SyncMode
 
 # An AMQ Message Store, taken for writing: its locks, its data logs, and the derived store to work on.
 
@@ -79,7 +72,9 @@ def refused_properties(entries: tuple[Property, ...]) -> str | None:
     return None
 
 
-HORNETQ_HAS: Final = Capabilities(administers=False, prepares=False, amqp=False, drafts_outlive=False)
+HORNETQ_HAS: Final = Capabilities(
+    administers=False, prepares=False, amqp=False, drafts_outlive=False, orphans_move=False
+)
 AMQ_HAS: Final = replace(HORNETQ_HAS, embeds=False, schedules=False, marks=False, lack_of=refused_properties)
 
 
@@ -97,6 +92,7 @@ class OwnedAmq:
         source = self._source = replace(source_of(found), is_locked=True)
         self.directories: tuple[Path, ...] = (log_folder(source),)
         self._settings = amq_settings(source.root)
+        self.journal_file_bytes: int | None = None
         self._known: Final = Known()
         with ExitStack() as undo:
             with deriving(f"{source.root} for writing", derived) as folder:
@@ -197,18 +193,16 @@ def _locked(source: Source) -> Iterator[LockedFile]:
         yield taken
 
 
-def acquire_older(
-    found: OlderStore, derived: Path | None, sync: SyncMode, clock: Clock
-) -> AcquiringElsewhere:
-    """Raises `OlderStore`, which says why, where such a store is only read, `NotAStore` where there is none,
-    and what `open_for_writing` raises.
+def own_older(found: OlderStore, derived: Path | None, clock: Clock) -> OwnedAmq | OwnedHornetq:
+    """Lock an older store for writing. Raises `OlderStore`, which says why, where such a store is only read,
+    `NotAStore` where there is none, and what `open_for_writing` raises.
     """
     if found.kind == AMQ:
         if log_files(found.root):
             raise _only_read(found, "data logs are written where the directory above them is given")
         if not log_files(found.root / "journal"):
             raise NotAStore(found.root, f"no data logs (data-*) in {found.root / 'journal'}")
-        return _AcquiringOlder(OwnedAmq(found, derived), sync, clock, found)
+        return OwnedAmq(found, derived)
     if found.kind != HORNETQ:
         raise _only_read(found, f"stores of kind {found.kind} are read only")
     for directory, extension in ((found.journal_dir, "hq"), (found.bindings_dir, "bindings")):
@@ -217,7 +211,7 @@ def acquire_older(
     reason = of_first_version(found.journal_dir, "hq")
     if reason is not None:
         raise _only_read(found, reason)
-    return _AcquiringHornetq(OwnedHornetq(found, derived, clock), sync, clock, found)
+    return OwnedHornetq(found, derived, clock)
 
 
 def _only_read(found: OlderStore, reason: str) -> OlderStore:
@@ -229,21 +223,6 @@ def _only_read(found: OlderStore, reason: str) -> OlderStore:
         journal=found.journal_dir,
         bindings=found.bindings_dir,
     )
-
-
-class _AcquiringOlder(AcquiringElsewhere):
-    def set_orphans_aside(self, core: Core) -> None:
-        """They stay where the older broker has them."""
-
-
-class _AcquiringHornetq(_AcquiringOlder):
-    def __init__(self, owned: OwnedHornetq, sync: SyncMode, clock: Clock, found: OlderStore) -> None:
-        super().__init__(owned, sync, clock, found)
-        # What fits a record here fits one there.
-        self.settings = with_(self.settings, file_size_bytes=owned.file_bytes)
-
-    def message_journal(self, kind: BackendKind) -> WriteSettings:
-        return message_journal(self.layout, self.settings, kind)
 
 
 class OwnedHornetq:
@@ -276,6 +255,8 @@ class OwnedHornetq:
                 )
                 _derive(source, self.place)
                 keep(self.place)
+            # A record has to fit a file there, so it has to fit one here.
+            self.journal_file_bytes: int | None = self._messages.settings.file_size_bytes
             self._undo = undo.pop_all()
 
     def _writer(
@@ -286,11 +267,6 @@ class OwnedHornetq:
         undo.callback(writer.release)
         writer.drain()
         return writer
-
-    @property
-    def file_bytes(self) -> int:
-        """Of the message journal."""
-        return self._messages.settings.file_size_bytes
 
     def backends(self, journal_dir: Path, bindings_dir: Path) -> tuple[DiskBackend, DiskBackend]:
         return (
