@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import functools
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
@@ -104,11 +105,22 @@ COMES_BACK: Final = "; what was removed comes back by journalfs undo MNT"
 class Refused(Exception):  # noqa: N818  (says what happened, as those of journalfs.errors)
     """A change that the mount does not make. `reason` is for the one who asked."""
 
-    def __init__(self, number: int, reason: str, *, told: bool = False) -> None:
-        """`told`: the same fault has its event already."""
+    def __init__(self, number: int, reason: str) -> None:
         super().__init__(reason)
         self.errno = number
-        self.told = told
+
+
+@contextmanager
+def bad_content() -> Iterator[None]:
+    """Give EBADMSG for staged files that cannot become messages. Of a rename that gets EINVAL, `mv` says that
+    it would move something into itself; and it asks again without RENAME_NOREPLACE.
+    """
+    try:
+        yield
+    except JournalfsError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        raise Refused(errno.EBADMSG, str(error)) from None
 
 
 def nothing_else() -> str:
@@ -138,8 +150,6 @@ class Noted:
     ) -> None:
         if isinstance(error, SystemFailure) and error.system_errno is not None:
             self._refuse(error.system_errno, str(error))
-        if isinstance(error, Refused) and error.told:
-            raise FUSEError(error.errno) from None
         if isinstance(error, Refused | JournalfsError):
             self._refuse(error.errno, str(error))
         if isinstance(error, OSError):

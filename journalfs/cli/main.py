@@ -49,7 +49,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "take": ("journalfs.cli.take:take", "Take messages; acknowledge each when its command succeeds."),
     "undo": ("journalfs.cli.undo:undo", "Bring back what was removed or taken through a mount."),
     "umount": ("journalfs.cli.mount:umount", "Unmount a store, and return when its locks are free."),
-    "why": ("journalfs.cli.mounts:why", "Say why a mount refused something, and what to do."),
+    "why": ("journalfs.cli.why:why", "Say why a mount refused something, and what to do."),
 }
 """Name -> where the click command is (`module:attribute`) and the line that `journalfs --help` shows."""
 

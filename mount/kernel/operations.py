@@ -38,8 +38,7 @@ from pyfuse3 import (
 )
 
 from journalfs.api import REMOVER, Bytes, memory_of
-from journalfs.errors import BadEnvelope
-from journalfs_mount.errnos import Refused, fault, gone, guarded, refuse
+from journalfs_mount.errnos import Refused, bad_content, fault, gone, guarded, refuse
 from journalfs_mount.front.front import WINDOW_BYTES, Front
 from journalfs_mount.front.hot_writes import HotWrites, MadeFile
 from journalfs_mount.kernel.finders import Finders
@@ -49,7 +48,7 @@ from journalfs_mount.kernel.xattrs import attribute_name, listed_names
 from journalfs_mount.limits import HANDLES_MAX, NAME_BYTES_MAX
 from journalfs_mount.nodes import base
 from journalfs_mount.nodes.destination import DestinationDirectory
-from journalfs_mount.nodes.inodes import NodeTable
+from journalfs_mount.nodes.inodes import ROOT, NodeTable
 from journalfs_mount.nodes.message import MessageFile
 from journalfs_mount.nodes.mounted import RootDirectory
 from journalfs_mount.nodes.part import PartFile
@@ -118,8 +117,6 @@ class Operations(pyfuse3.Operations):
         """How long `notify` waits for a change before it looks again."""
         self._given: Remembered[bool] = Remembered(GIVEN_NAMES_S)
         """By directory and name, whether a directory was given it."""
-        self._fault: tuple[object, ...] = ()
-        """The last rename that was told a fault and must replace nothing: `mv` asks again without that."""
         self._finders = Finders()
         context.opened = self._files
         context.nodes = NodeTable(RootDirectory(context), lambda inode: MessageFile.of_inode(context, inode))
@@ -259,6 +256,8 @@ class Operations(pyfuse3.Operations):
             if is_directory is None:
                 if error.errno == errno.ENOENT:
                     self._keep_missing(parent)
+                    if parent_inode == ROOT:
+                        self._context.report.missed(name)
                 raise
             assert isinstance(parent, base.Directory)
             return self._entry(parent.given_directory(name) if is_directory else parent.given(name))
@@ -560,13 +559,8 @@ class Operations(pyfuse3.Operations):
             if flags & pyfuse3.RENAME_NOREPLACE and self._exists(target, name_new):
                 raise refuse(errno.EEXIST)
             # The kernel takes the new name for what was renamed as long as its name was good: not at all.
-            try:
+            with bad_content():
                 await self._done(node, lambda: node.move(target, name_new), ctx)
-            except BadEnvelope as error:
-                fault = (parent_inode_old, name_old, parent_inode_new, name_new, str(error))
-                told = not flags and self._fault == fault
-                self._fault = fault if flags else ()
-                raise Refused(error.errno, str(error), told=told) from None
         found = target.look(name_new)
         if isinstance(node, base.Directory) and found is not node:
             self._retire(node)

@@ -19,7 +19,7 @@ NameKey: TypeAlias = tuple[str, str | None, bytes]
 """Address, queue (None: the address itself) and file name."""
 
 
-FOR_GOOD: Final = frozenset((errno.EDQUOT, errno.ENOSPC, errno.EINVAL, errno.EFBIG, errno.EIO, errno.EPERM))
+FOR_GOOD: Final = frozenset((errno.EDQUOT, errno.ENOSPC, errno.EBADMSG, errno.EFBIG, errno.EIO, errno.EPERM))
 """What a rename is refused with when to try again at once would not help."""
 
 REFUSED_MAX: Final = 256

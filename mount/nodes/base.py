@@ -662,6 +662,10 @@ class MountContext:
         """
         return Noted(self._refused, path, consequence)
 
+    def tell_refused(self, path: str, number: int, reason: str) -> None:
+        """Tell the store's events and the asker of a name that was refused."""
+        self._refused(f"{path}: {errno.errorcode[number]}", reason)
+
     def _refused(self, what: str, reason: str) -> None:
         self.store.refused(what, reason)
         self.report.refused_to(OWNER.get(), what, reason)

@@ -12,7 +12,7 @@ from pyfuse3 import EntryAttributes, SetattrFields
 from journalfs import door
 from journalfs.api import Permissions
 from journalfs.errors import JournalfsError
-from journalfs_mount.errnos import COMES_BACK, Refused
+from journalfs_mount.errnos import COMES_BACK, Refused, bad_content
 from journalfs_mount.front.hot_writes import MadeFile
 from journalfs_mount.names.being_written import FOR_GOOD
 from journalfs_mount.names.fates import Fate, fate_of, is_backup, is_temporary, packed_name
@@ -189,10 +189,11 @@ class DestinationDirectory(ReceivingDirectory):
             if files:
                 patience = RenamersPatience(context.interruptions)
                 try:
-                    await context.changing().publish_files(
-                        destination.address_name, destination.queue_name, files, patience
-                    )
-                except JournalfsError as error:
+                    with bad_content():
+                        await context.changing().publish_files(
+                            destination.address_name, destination.queue_name, files, patience
+                        )
+                except (Refused, JournalfsError) as error:
                     if error.errno in FOR_GOOD and staged.is_within():
                         key = destination.address_name, destination.queue_name, name
                         context.refused_names.add(key, staged.real_path(), staged.number, error.errno)

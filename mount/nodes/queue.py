@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -308,7 +309,8 @@ class WhereDirectory(SelectionsDirectory):
 
     def _refused(self, name: bytes, reason: str) -> Exception:
         log.warning("%s", reason)
-        self.context.report.refused(name.decode(errors="replace"), reason)
+        if self.context.report.refused(name.decode(errors="replace"), reason):
+            self.context.tell_refused(f"{self.path()}/{os.fsdecode(name)}", errno.EINVAL, reason)
         return refuse(errno.EINVAL)
 
 

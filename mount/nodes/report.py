@@ -6,7 +6,7 @@ import json
 import os
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 import msgspec
 
@@ -19,6 +19,9 @@ from journalfs_mount.process.shares import Shares
 
 REFUSED_USERS_MAX: Final = 256
 """Users whose refusals are kept, those who were refused last."""
+
+REPEATED_MS: Final = 1_000
+"""A name that is refused again within this time is the same command's."""
 
 REPORT_NAME: Final = "mount.json"
 
@@ -41,10 +44,31 @@ class MountReport:
         """What users hold of what is shared."""
         self._refused_to: OrderedDict[int, deque[dict[str, object]]] = OrderedDict()
         self._refusals: deque[dict[str, object]] = deque(maxlen=REFUSALS_MAX)
+        self._missed: OrderedDict[str, int] = OrderedDict()
+        """When a name was looked for last that no address has."""
 
-    def refused(self, name: str, reason: str) -> None:
-        """Keep why a name was refused where the user can read it: an errno alone says too little."""
-        self._refusals.append({"time": self.clock.now_ms(), "name": name, "reason": reason})
+    def refused(self, name: str, reason: str) -> bool:
+        """Keep why a name was refused where the user can read it: an errno alone says too little. Return
+        whether it is news: a program looks for one name several times.
+        """
+        now_ms = self.clock.now_ms()
+        last = self._refusals[-1] if self._refusals else {}
+        self._refusals.append({"time": now_ms, "name": name, "reason": reason})
+        same = (last.get("name"), last.get("reason")) == (name, reason)
+        return not same or now_ms - cast("int", last["time"]) >= REPEATED_MS
+
+    def missed(self, name: bytes) -> None:
+        """Keep that no address has a name: what a shell prints of a write below it does not say so."""
+        if not name.startswith((b".", b"_")):
+            shown_name = shown(name.decode(errors="surrogateescape"))
+            self._missed[shown_name] = self.clock.now_ms()
+            self._missed.move_to_end(shown_name)
+            while len(self._missed) > REFUSALS_MAX:
+                self._missed.popitem(last=False)
+
+    def made(self, name: bytes) -> None:
+        """Forget that a name was missing: a program looks for it before it makes an address of it."""
+        self._missed.pop(shown(name.decode(errors="surrogateescape")), None)
 
     def refused_to(self, user: int, what: str, reason: str) -> None:
         """Keep what a user was refused, for that user: `.refused.jsonl`."""
@@ -69,6 +93,7 @@ class MountReport:
             **({} if self.follow_failure is None else {"followFailure": shown(self.follow_failure)}),
             **{name: shown_in(value) for name, value in self.details.items()},
             "refused": shown_in(list(self._refusals)),
+            "missing": [{"time": time_ms, "name": name} for name, time_ms in self._missed.items()],
             **({} if self.shares is None else {"users": self.shares.report()}),
             **({} if self.front is None else {"frontRequests": self.front.counts()}),
             "requests": dict(sorted(self._requests().items())),

@@ -54,6 +54,7 @@ class StoreDirectory(DestinationDirectory):
     async def _make_shown(self, name: bytes) -> Node:
         address_name = new_name(name)
         await self.context.changing().create_address(address_name)
+        self.context.report.made(name)
         self.note_maker(Destination(address_name, None))
         return self.child(name)
 

@@ -30,7 +30,7 @@ from journalfs.api import (
     VirtualDirectory,
     VirtualFile,
 )
-from journalfs.errors import BadEnvelope, NoSuchName, WrongCall
+from journalfs.errors import NoSuchName, WrongCall
 from journalfs.ids import MessageId
 from journalfs_mount.errnos import Refused, gone, no_such_name, refuse
 from journalfs_mount.names.grammar import (
@@ -297,9 +297,6 @@ class DraftDirectory(Directory):
                 sends = self._sends(found)
                 self._require_rights(sends)
                 await end(sends)
-        except BadEnvelope as error:
-            # `mv` says of a directory that gets EINVAL that it is to be moved into itself.
-            raise Refused(errno.EBADMSG, str(error)) from None
         finally:
             self.context.nodes.drop_unused(staged)
 

@@ -64,7 +64,7 @@ class Shares:
     """Counts by user. Root and the user who mounted have no share: all that is left is theirs."""
 
     def __init__(
-        self, limits: Mapping[str, int], tell: Callable[[str, str], None] = lambda setting, reason: None
+        self, limits: Mapping[str, int], tell: Callable[[str, str], object] = lambda setting, reason: None
     ) -> None:
         """`tell` is told of each refusal: the setting, and why."""
         self.tell = tell
