@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -143,6 +144,15 @@ def _snapshot(made: Path, store: Path) -> Iterator[Contents]:
 def _remove(made: Path) -> None:
     with failing("remove the snapshot of the backup", made):
         made.rmdir()
+
+
+def created_ms(name: str) -> int:
+    """When a backup of that name was made, in milliseconds since 1970; 0 for a name that says no time."""
+    try:
+        moment = datetime.strptime(name, "%Y-%m-%dT%H.%M.%S.%fZ").replace(tzinfo=UTC)
+    except ValueError:
+        return 0
+    return round(moment.timestamp() * 1000)
 
 
 def now_name(created_ms: int) -> str:

@@ -36,6 +36,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "export": ("journalfs.cli.export:export", "Write a store's messages into a file."),
     "import": ("journalfs.cli.import_:import_file", "Publish the messages of an exported file."),
     "ls": ("journalfs.cli.ls:ls", "List addresses and queues, or the messages of a queue."),
+    "metrics": ("journalfs.cli.metrics:metrics", "Print or serve what Prometheus is told of a store."),
     "mount": ("journalfs.cli.mount:mount", "Show a store as a filesystem."),
     "pipeline": ("journalfs.cli.pipeline:pipeline", "Archive, measure, audit and replay with Spark."),
     "print": ("journalfs.cli.print:print_records", "Print every record of a store's files."),

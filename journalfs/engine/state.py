@@ -601,6 +601,7 @@ def _queue_info(slot: int, q: Any) -> QueueInfo:
         owned=q.owned,
         owned_large=q.owned_large,
         owned_bytes=q.owned_bytes,
+        left=q.left,
         version=q.version,
         next_part=q.next_part,
     )

@@ -32,6 +32,8 @@ class QueueInfo(msgspec.Struct, frozen=True):
     """Of these, those whose record has only the header of a core message."""
     owned_bytes: int
     """Lengths of the bodies of their records, of those that have only a header twice."""
+    left: int
+    """How often a message was taken away since the state was made; an index does not keep it."""
     version: int
     """Grows with each change of the queue."""
     next_part: int

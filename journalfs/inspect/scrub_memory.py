@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from journalfs.clock import SystemClock
 from journalfs.errors import SystemFailure
 from journalfs.inspect.findings import Finding
 
@@ -20,6 +22,7 @@ _SCHEMA: Final = """
 create table if not exists file (name text primary key, mark text, size integer, digests blob, run integer);
 create table if not exists run (number integer primary key, name text, stamp text, digests blob, done blob);
 create table if not exists finding (line blob);
+create table if not exists ended (at integer);
 """
 
 
@@ -112,6 +115,8 @@ class Memory:
         self._write("delete from file where run < ?", (self.run,))
         self._write("delete from run", ())
         self._write("delete from finding", ())
+        self._write("delete from ended", ())
+        self._write("insert into ended values (?)", (SystemClock().now_ms(),))
         self._connection.commit()
 
     def close(self) -> None:
@@ -122,6 +127,18 @@ class Memory:
             self._connection.execute(statement, values)
         except sqlite3.Error as error:
             raise self._failure(error) from error
+
+
+def ended_ms(path: Path) -> int | None:
+    """When the last whole scrub that a memory is of ended, in milliseconds since 1970. None: none did, or one
+    is at work.
+    """
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)) as known:
+            row = known.execute("select at from ended").fetchone()
+    except sqlite3.Error:
+        return None
+    return row[0] if row else None
 
 
 def memory_of(target: str) -> Path:

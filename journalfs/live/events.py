@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,11 +23,14 @@ class Events:
     clock: Clock
     _kept: deque[dict[str, object]] = field(default_factory=lambda: deque(maxlen=EVENTS_KEPT_MAX))
     last_ms: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    """How many there were of each kind, also of those that are kept no more."""
 
     def add(self, identifier: str, message: str, *, level: int = logging.WARNING, **facts: object) -> None:
         """`identifier` is stable for programs, `message` says what happened and what to do about it."""
         message = shown(message)
         self.last_ms = self.clock.now_ms()
+        self.counts[identifier] += 1
         self._kept.append({"time": self.last_ms, "event": identifier, "message": message, **facts})
         logger.log(level, "%s", message)
 

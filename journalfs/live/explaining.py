@@ -4,6 +4,7 @@ of the control tree.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
+from journalfs import door
 from journalfs.api import VirtualDirectory, VirtualFile
 from journalfs.config.older import AMQ
 from journalfs.engine.state import (
@@ -104,6 +106,17 @@ class Explanations:
             for read in self.core.loader.files.read_files()
         ]
 
+    def states(self) -> Counter[str]:
+        """How many files of the message journal are in each state. Raises SystemFailure."""
+        loader, reports = self.core.loader, self._reports()
+        found = Counter(map(_state_name, reports))
+        try:
+            there = sum(name.endswith(f".{loader.extension}") for name in door.names(loader.directory))
+        except OSError as error:
+            raise SystemFailure.from_os(error, loader.directory, doing="list") from error
+        found["free"] = max(0, there - len(reports))
+        return found
+
     async def fact(self, name: str, slices: Slices) -> FileFacts | None:
         """One file; None if there is none of that name."""
         for read in self.core.loader.files.read_files():
@@ -140,7 +153,7 @@ class Explanations:
             file=shown(file.name),
             file_id=report.file_id,
             bytes=report.size_bytes,
-            state="current" if report.current else "reclaimable" if report.reclaimable else "kept",
+            state=_state_name(report),
             freed_by="reclaim" if report.reclaimable else "compaction",
             needed_records=report.uncancelled,
             live_bytes=report.live_bytes,
@@ -192,6 +205,10 @@ class Explanations:
     def _names(self, queue: QueueId) -> tuple[str | None, str | None]:
         model = self.core.bindings.queues.get(queue) or self.core.lost.queues.get(queue)
         return (model.address, model.name) if model is not None else (None, None)
+
+
+def _state_name(report: FileReport) -> str:
+    return "current" if report.current else "reclaimable" if report.reclaimable else "kept"
 
 
 def _free(file: JournalFile) -> FileFacts:

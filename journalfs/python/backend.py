@@ -137,6 +137,9 @@ class Backend(Protocol):
 
     async def account(self) -> Account: ...
 
+    async def metrics(self) -> bytes:
+        """What Prometheus is told of the store, as text."""
+
     def moment(self) -> JournalStore:
         """What never changes, in any thread. Raises `WrongCall` where that is not known here."""
 

@@ -344,6 +344,11 @@ class MountedBackend:
             "a history, open the store and not its mount"
         )
 
+    async def metrics(self) -> bytes:
+        file = self._root / _CONTROL / "metrics"
+        with failing("read", file):
+            return file.read_bytes()
+
     async def account(self) -> Account:
         """From the store's own files, which are read beside the mount."""
         from journalfs.account.taking import account_of  # noqa: PLC0415 - few ask

@@ -19,6 +19,7 @@ from journalfs.api import REMOVER, ByteSource, Consumer, Delivery, Follower, Que
 from journalfs.broker.limits.admission import FOREVER
 from journalfs.clock import SystemClock
 from journalfs.engine.status import CoreRefused, FileTorn
+from journalfs.engine.waiting import Slices
 from journalfs.errors import HeldByReaders, NoSuchName, ReadOnlyStore, WrongCall
 from journalfs.ids import MessageId
 from journalfs.live.stretches import Failed, Stretch, stretches
@@ -223,6 +224,9 @@ class OwnBackend:
 
     async def arrivals(self, queue: QueuePath, selector: str | None) -> OwnArrivals:
         return OwnArrivals((await self.view(queue, selector)).follow())
+
+    async def metrics(self) -> bytes:
+        return await self.store.metrics.text(Slices())
 
     async def account(self) -> Account:
         from journalfs.account.taking import account_of  # noqa: PLC0415 - few ask

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote, unquote
 
 from journalfs import door
@@ -17,14 +16,12 @@ from journalfs.damage import FileStamp
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.recordview import PageView, RecordView
 from journalfs.engine.scan import scan_journal
-from journalfs.engine.waiting import Slices
 from journalfs.errors import SystemFailure
 from journalfs.format.page_folder import parse_page_name
 from journalfs.format.record_types import user_type_name
 from journalfs.limits import DAMAGED_BYTES_SHOWN_MAX, NAME_BYTES_MAX, NAME_HASH_CHARS
 from journalfs.live.bindings import EXTENSION as BINDINGS_EXTENSION
 from journalfs.live.explaining import LINES_SUFFIX, ExplainedJournal, Explanations
-from journalfs.live.settings import settings_in_force
 from journalfs.live.sources import BytesSource, WindowSource
 from journalfs.live.virtual import (
     ComputedDirectory,
@@ -36,23 +33,18 @@ from journalfs.live.virtual import (
     to_json_lines,
 )
 from journalfs.records.files.directory import DirectoryReader, JournalFile
-from journalfs.showing import path_of, printable, shown
+from journalfs.showing import path_of, shown
 from journalfs.store.odd_settings import shown_settings
 from journalfs.views.transactions import transactions_directory
-from journalfs.views.views import SELECTIONS
 
 if TYPE_CHECKING:
     from journalfs.account.entries import Entry
     from journalfs.bodies.directory import LargeFile
     from journalfs.live.core import Core
+    from journalfs.metrics.measuring import StoreMetrics
     from journalfs.pages.address import PagedAddress
     from journalfs.pages.folders import ListedPage
     from journalfs.views.queues import StoreAddress
-
-
-# The store's numbers as Prometheus text, under names that operators of brokers know.
-
-_ESCAPED: Final = re.compile(r'["\\]')
 
 
 class MeasuredStore(Protocol):
@@ -65,100 +57,10 @@ class MeasuredStore(Protocol):
 
     def addresses(self) -> Sequence[StoreAddress]: ...
 
+    @property
+    def metrics(self) -> StoreMetrics: ...
+
     def status(self) -> Mapping[str, object]: ...
-
-
-async def metrics_text(store: MeasuredStore, slices: Slices) -> bytes:
-    """Gauges per queue and for the store. There may be very many queues: others go on in between."""
-    core = store.core
-    settings = settings_in_force(core)
-    families = {name: bytearray() for name in _FAMILIES}
-
-    def add(family: str, labels: str, value: float) -> None:
-        families[family] += f"{family}{labels} {float(value)}\n".encode()
-
-    for address in store.addresses():
-        await slices.pause()
-        if settings.value(address.name, "enable-metrics") is False:
-            continue
-        of = f'address="{_quoted(address.name)}"'
-        for queue in address.queues():
-            await slices.pause()
-            labels = f'{{{of},queue="{_quoted(queue.name)}"}}'
-            add("journalfs_message_count", labels, queue.content.count())
-            body_bytes = queue.content.state.queue(queue.slot).live_bytes
-            add("journalfs_persistent_size_bytes", labels, body_bytes)
-        of = f"{{{of}}}"
-        paged = core.pages.get(address.name)
-        if paged is not None:
-            add("journalfs_number_of_pages", of, len(paged.files))
-        add("journalfs_address_size_bytes", of, address.held().size_bytes)
-        limits = core.limits_of(address.name)
-        if limits is not None:
-            add("journalfs_limit_reached", of, limits.limit is not None)
-            add("journalfs_blocked_writers", of, limits.blocked_writers)
-            add("journalfs_dropped_messages_total", of, limits.dropped_messages)
-    _add_account(core, add)
-    for name, value in core.lag.status().items():
-        if name != "slow":
-            add("journalfs_loop_lag_milliseconds", f'{{of="{name}"}}', value)
-    add("journalfs_slow_turns_total", "", core.lag.slow)
-    if core.lag.front is not None:
-        for name, value in core.lag.front.counts().items():
-            add("journalfs_front_total", f'{{of="{name}"}}', value)
-    add("journalfs_selection_bytes", "", SELECTIONS.size_bytes)
-    return b"".join(_text(families))
-
-
-def _add_account(core: Core, add: Callable[[str, str, float], None]) -> None:
-    """Add what the account lists, by standing and kind, and how many messages that are."""
-    entries = entries_of(core)
-    losses = [entry for entry in entries if not entry.is_harmless]
-    add("journalfs_damaged_places", "", len(losses))
-    add("journalfs_whole", "", not losses)
-    kinds = Counter((one.standing.value, one.kind) for one in entries)
-    for (standing, kind), count in sorted(kinds.items()):
-        add("journalfs_account_entries", f'{{standing="{standing}",kind="{kind}"}}', count)
-    messages: Counter[tuple[str, str]] = Counter()
-    for one in entries:
-        messages[one.standing.value, one.messages.bound.value] += one.messages.messages or 0
-    for (standing, bound), count in sorted(messages.items()):
-        add("journalfs_account_messages", f'{{standing="{standing}",bound="{bound}"}}', count)
-
-
-_FAMILIES: Final = {
-    "journalfs_message_count": ("gauge", "Live messages."),
-    "journalfs_persistent_size_bytes": ("gauge", "Bytes of live message bodies in the journal."),
-    "journalfs_number_of_pages": ("gauge", "Page files."),
-    "journalfs_address_size_bytes": ("gauge", "What an address's messages would take in a broker's memory."),
-    "journalfs_limit_reached": ("gauge", "1 while a limit acts on an address."),
-    "journalfs_blocked_writers": ("gauge", "Writers that wait for room."),
-    "journalfs_dropped_messages_total": ("counter", "Messages dropped since mounting."),
-    "journalfs_loop_lag_milliseconds": (
-        "gauge",
-        "How long turns of the event loop took: the longest, and percentiles of the last ones.",
-    ),
-    "journalfs_slow_turns_total": ("counter", "Turns of over 50 ms, in which nobody else was served."),
-    "journalfs_front_total": ("counter", "Requests answered in C, by their names, and why others were not."),
-    "journalfs_selection_bytes": ("gauge", "Memory for selections of this process."),
-    "journalfs_damaged_places": ("gauge", "Losses that `journalfs check` lists."),
-    "journalfs_whole": ("gauge", "1 where nothing is damaged, undecided or missing."),
-    "journalfs_account_entries": ("gauge", "What `journalfs check` lists, by standing and kind."),
-    "journalfs_account_messages": ("gauge", "How many messages that are, and how sure the number is."),
-}
-
-
-def _text(families: Mapping[str, bytearray]) -> Iterator[bytes | bytearray]:
-    """A family after the other, as the format wants it."""
-    for name, samples in families.items():
-        kind, what = _FAMILIES[name]
-        yield f"# HELP {name} {what}\n# TYPE {name} {kind}\n".encode()
-        yield samples
-
-
-def _quoted(name: str) -> str:
-    """What would be a command to a terminal is escaped as everywhere, and then as the format wants it."""
-    return _ESCAPED.sub(r"\\\g<0>", printable(name))
 
 
 DAMAGE_NAME_CHARS_MAX = NAME_BYTES_MAX - len("-999999.json")
@@ -173,9 +75,7 @@ def control_tree(store: MeasuredStore) -> VirtualDirectory:
     events = ComputedFile(lambda: to_json_lines(core.events), lambda: core.events.last_ms * 1_000_000)
     children: dict[str, VirtualDirectory | VirtualFile] = {
         "status.json": ComputedFile(lambda: to_json(store.status()), now),
-        "metrics": SlicedFile(
-            lambda slices: metrics_text(store, slices), now, lambda: (core.epoch, core.waking.count)
-        ),
+        "metrics": SlicedFile(store.metrics.text, now, lambda: (core.epoch, core.waking.count)),
         "events.jsonl": events,
         "settings.toml": ComputedFile(lambda: shown_settings(core).encode(), now),
         "journal": ExplainedJournal(

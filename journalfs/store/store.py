@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from operator import attrgetter
@@ -46,6 +47,7 @@ from journalfs.views.views import SELECTIONS
 
 if TYPE_CHECKING:
     from journalfs.live.explaining import Explanations
+    from journalfs.metrics.measuring import StoreMetrics
     from journalfs.records.kinds import RecordSource
     from journalfs.store.reloading import Reloading
 
@@ -74,6 +76,8 @@ class JournalStore(Horizon):
         self.record_source: RecordSource | None = None
         """What brings files that were derived in line with what they were derived from."""
         self.index = index
+        self.refusals: Counter[str] = Counter()
+        """Refused changes since it was opened, by the name of their errno."""
         self.rebuilds = 0
         self._make_loader = make_loader
         self._addresses: ByName[StoreAddress] = ByName()
@@ -130,6 +134,17 @@ class JournalStore(Horizon):
 
         return Explanations(self.core)
 
+    @cached_property
+    def metrics(self) -> StoreMetrics:
+        """What Prometheus is told of it."""
+        from journalfs.metrics.measuring import StoreMetrics  # noqa: PLC0415 - few commands ask
+
+        return StoreMetrics(self)
+
+    def consumers_of(self, queue_id: QueueId) -> int:
+        """How many readers of `.take` a queue has."""
+        return 0
+
     def control(self) -> VirtualDirectory:
         from journalfs.store.control import control_tree  # noqa: PLC0415 - few commands show it
 
@@ -148,6 +163,7 @@ class JournalStore(Horizon):
         return {name: int(value(name) or 0) for name in USER_LIMITS}
 
     def refused(self, what: str, reason: str) -> None:
+        self.refusals[what.rpartition(": ")[2]] += 1
         self.core.events.add("refused", f"{what}: {reason}", level=20, what=what, reason=reason)
 
     @property

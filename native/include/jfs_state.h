@@ -104,6 +104,7 @@ typedef struct {
     uint64_t version;          /* grows with each change of the queue */
     uint64_t live_bytes;       /* sizes of the live messages' own files */
     uint64_t owned_bytes;      /* bodies of records of the messages that count here, a lone header's twice */
+    uint64_t left;             /* references that were taken away since this state was made; no checkpoint has it */
     uint32_t owned;            /* how many these are: each message counts in one queue */
     uint32_t owned_large;      /* of these, those whose record has only the header of a core message */
     uint32_t live_count;

@@ -10,7 +10,6 @@ import pytest
 
 from journalfs.engine.waiting import Slices
 from journalfs.showing import log_lines, printable
-from journalfs.store.control import metrics_text
 from journalfs_mount.kernel.xattrs import attribute_name, listed_names
 from tests.differential.encode import record
 from tests.mounting import journalfs
@@ -32,7 +31,7 @@ async def test_labels_of_metrics_are_escaped(little_store: LittleStore) -> None:
     body = store_bytes.queue_binding(f'q{COMMAND}"\\', "work", 0)
     little_store.bindings.append(record(ADD, 1, record_id=77, user_type=21, body=body))
     store = little_store.open()
-    text = (await metrics_text(store, Slices())).decode()
+    text = (await store.metrics.text(Slices())).decode()
     assert not any(ord(one) < 32 or 127 <= ord(one) < 160 for one in text.replace("\n", ""))
     assert 'queue="q\\\\x1b]0;owned\\\\x07\\\\x9b31m\\\\x0d\\\\x0a\\"\\\\"' in text
 

@@ -59,7 +59,7 @@ def ask_sizes(mount: MountedStore) -> None:
 
 
 def scrape(mount: MountedStore) -> None:
-    assert (mount.path / ".journalfs/metrics").read_bytes().count(b"journalfs_message_count{") >= QUEUES
+    assert (mount.path / ".journalfs/metrics").read_bytes().count(b"journalfs_queue_messages{") >= QUEUES
 
 
 def read_long(mount: MountedStore) -> None:

@@ -32,20 +32,20 @@ def read(file: SlicedFile) -> str:
 def test_metrics_count_messages(little_store: LittleStore) -> None:
     little_store.journal.send(1000, QUEUE_A)
     text = read(metrics_of(little_store.open()))
-    assert 'journalfs_message_count{address="work",queue="work.a"} 1.0' in text
+    assert 'journalfs_queue_messages{address="work",queue="work.a"} 1.0' in text
     samples = {
         (sample.name, *sorted(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
-    assert samples["journalfs_message_count", ("address", "work"), ("queue", "work.a")] == 1
+    assert samples["journalfs_queue_messages", ("address", "work"), ("queue", "work.a")] == 1
     assert samples["journalfs_damaged_places",] == 0
 
 
 def test_addresses_may_be_left_out(little_store: LittleStore) -> None:
     (little_store.root / "journalfs.toml").write_text("[address-settings.work]\nenable-metrics = false\n")
     text = read(metrics_of(little_store.open()))
-    assert "journalfs_message_count" in text
+    assert "journalfs_up 1.0" in text
     assert "work" not in text
 
 

@@ -47,7 +47,7 @@ from journalfs.engine.tail import Tail
 from journalfs.engine.waiting import in_a_thread, together
 from journalfs.errors import JournalfsError, NoSuchName, NotInOlderStore, SettingRefused, StoreAway
 from journalfs.format.core_message import CoreType
-from journalfs.ids import MessageId, PageNumber, Position
+from journalfs.ids import MessageId, PageNumber, Position, QueueId
 from journalfs.limits import FOLLOW_INTERVAL_S, SETTLED_OPERATIONS
 from journalfs.live.content import Why
 from journalfs.live.core import Core
@@ -166,6 +166,9 @@ class WritingStore(SelfReadingStore):
             "removedBytesHeld": self.keeping.held_bytes,
             **self.admission.status_of_all(),
         }
+
+    def consumers_of(self, queue_id: QueueId) -> int:
+        return len(self.deliveries.consumers_of(queue_id))
 
     def usage(self) -> Usage:
         return self.admission.limited(super().usage())

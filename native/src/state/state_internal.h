@@ -143,6 +143,7 @@ typedef struct {
     uint32_t next_part;
     uint32_t empty_parts;
     uint8_t bound; /* not saved */
+    uint64_t left; /* references that were taken away; not saved either */
 } queue_item;
 
 /* In the queue of a reference: it is not there yet, but in this one of `comings`. */

@@ -88,6 +88,7 @@ jfs_status jfs_state_queue(const jfs_state *state, uint32_t slot, jfs_queue_info
                             .version = queue->version,
                             .live_bytes = queue->live_bytes,
                             .owned_bytes = queue->owned_bytes,
+                            .left = queue->left,
                             .owned = queue->owned,
                             .owned_large = queue->owned_large,
                             .live_count = queue->live_count,

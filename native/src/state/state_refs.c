@@ -122,6 +122,7 @@ void ref_remove(jfs_state *state, uint32_t ref) {
     message_item *const m = &state->messages.items[r->message];
     queue_item *const queue = queue_of_ref(state, r);
     if (r->part != 0) part_leave(state, queue, r);
+    queue->left++;
     if (r->state == REF_LIVE) {
         queue->live_count--;
         queue->live_bytes -= message_file_bytes(m);

@@ -21,7 +21,6 @@ from journalfs.ids import MessageId
 from journalfs.live.memory import Footprint
 from journalfs.message.outgoing import WholeFile
 from journalfs.records.files.loader import JournalLoader, PollResult
-from journalfs.store.control import metrics_text
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import LittleStore
 from tests.store.publishing import publish_file
@@ -507,15 +506,15 @@ async def test_metrics_count_who_waits_and_what_was_dropped(limited: Limited) ->
     async with limited.open("max-size-messages = 1", 'address-full-policy = "BLOCK"') as store:
         await publish(store, "1")
         async with blocked(store, lambda: publish(store, "2")):
-            text = (await metrics_text(store, Slices())).decode()
+            text = (await store.metrics.text(Slices())).decode()
             size = f'journalfs_address_size_bytes{{address="work"}} {float(held(store).size_bytes)}'
             assert size in text
-            assert 'journalfs_limit_reached{address="work"} 1.0' in text
-            assert 'journalfs_blocked_writers{address="work"} 1.0' in text
+            assert 'journalfs_address_limit_reached{address="work"} 1.0' in text
+            assert 'journalfs_address_blocked_writers{address="work"} 1.0' in text
             await store.set_attribute("work", None, "user.journalfs.address-full-policy", b"DROP")
         assert (
-            'journalfs_dropped_messages_total{address="work"} 1.0'
-            in (await metrics_text(store, Slices())).decode()
+            'journalfs_address_dropped_messages_total{address="work"} 1.0'
+            in (await store.metrics.text(Slices())).decode()
         )
 
 
