@@ -45,6 +45,7 @@ _FLAGS: Final[Mapping[str, tuple[Mapping[str, bool], str]]] = {
     "nonempty": ({"allow_nonempty": True}, "mount on a directory that is not empty"),
     "nofollow": ({"follow": False}, "show the store as it is now; do not watch for changes"),
     "follow": ({"follow": True}, "watch for changes, as when nothing is said"),
+    "force": ({"force": True}, "write to a database although others are connected to it as a broker is"),
 }
 """What each word sets, and what that means."""
 
@@ -120,6 +121,8 @@ class MountOptions:
     file_mode: int | None = None
     dir_mode: int | None = None
     """Permission bits; None: all may read, and the owner may write where the mount does."""
+    force: bool = False
+    """Write to a database although others are connected to it as a broker is."""
     config: str | None = None
     """The broker's configuration, said by hand."""
     fsname: str | None = None

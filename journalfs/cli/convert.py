@@ -12,7 +12,15 @@ import click
 
 from journalfs import door
 from journalfs.account.filters import EVERYTHING, Wanted
-from journalfs.cli.common import GivenPath, filter_options, json_option, say, store_argument, write_json
+from journalfs.cli.common import (
+    GivenPath,
+    filter_options,
+    force_option,
+    json_option,
+    say,
+    store_argument,
+    write_json,
+)
 from journalfs.config.database import database_named
 from journalfs.config.layout import locate_store
 from journalfs.config.older import AMQ, HORNETQ, KINDS
@@ -43,6 +51,7 @@ _OUT_IF_ANY = click.option("--out", "destination", metavar="NEW", type=GivenPath
     help="The kind of store to make: of today's broker, of HornetQ 2.4, or of ActiveMQ 5.",
 )
 @filter_options
+@force_option
 @json_option
 def convert(
     *, wanted: Wanted, store: Path, destination: Path, store_format: str | None, to: str, as_json: bool
@@ -70,6 +79,7 @@ def convert(
 @_OUT
 @_FORMAT
 @filter_options
+@force_option
 @json_option
 def recover(
     *, wanted: Wanted, store: Path, destination: Path, store_format: str | None, as_json: bool
@@ -87,6 +97,7 @@ def recover(
 @click.option("--keep-damaged", is_flag=True, help="Leave damaged messages in their queues.")
 @click.option("--dry-run", is_flag=True, help="Print what it would end with, and make nothing.")
 @click.option("--prove", is_flag=True, help="Read NEW a second time, by other code, and compare.")
+@force_option
 @json_option
 def repair(
     *,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from journalfs.api import Store
-from journalfs.config.files import CONFIG_VARIABLE
+from journalfs.config.files import CONFIG_VARIABLE, FORCE_VARIABLE
 from journalfs.errors import OlderStore
 from journalfs.store_owner import adopt_stores
 from journalfs_mount.options import MountOptions
@@ -27,6 +27,8 @@ def open_for_mount(
     derived = derived or (None if options.derived is None else Path(options.derived))
     if options.config is not None:
         os.environ[CONFIG_VARIABLE] = options.config
+    if options.force:
+        os.environ[FORCE_VARIABLE] = "1"
     adopt_stores(mounting=True)
     # Imported in the process that serves: what waits for it needs none of this.
     if options.read_only:

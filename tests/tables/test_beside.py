@@ -85,6 +85,24 @@ def test_nothing_is_written_while_a_broker_is_connected(
 
 
 @pytest.mark.rule("S-331")
+def test_force_of_a_conversion_and_of_a_mount(empty_database: Callable[[str], str], tmp_path: Path) -> None:
+    """Whoever knows that no broker is among the sessions says so, by the command or in fstab."""
+    url, files, mnt = empty_database("postgresql"), tmp_path / "files", tmp_path / "mnt"
+    assert journalfs("create", files).returncode == 0
+    with session(url, BROKER):
+        refused = journalfs("convert", files, url)
+        assert (refused.returncode, "--force" in refused.stderr) == (7, True), refused.stderr
+        done = journalfs("convert", "--force", files, url)
+        assert done.returncode == 0, done.stderr
+        assert journalfs("ls", url).stdout
+        mnt.mkdir()
+        refused = journalfs("mount", url, mnt)
+        assert (refused.returncode, "-o force" in refused.stderr) == (7, True), refused.stderr
+        with mounted_for_writing(Path(url), mnt, "-o", "force") as store:
+            (store.path / "DLQ/DLQ/one.txt").write_text("one\n")
+
+
+@pytest.mark.rule("S-331")
 def test_others_that_are_no_broker(empty_database: Callable[[str], str]) -> None:
     url = created(empty_database, "postgresql")
     with ExitStack() as sessions:

@@ -54,7 +54,7 @@ _SESSIONS["mariadb"] = _SESSIONS["mysql"]
 files are of one machine or process.
 """
 
-FORCE: Final = "if none of them is a broker on these tables, --force"
+FORCE: Final = "if none of them is a broker on these tables, --force (of a mount: -o force)"
 
 
 class Beside:
