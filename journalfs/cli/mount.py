@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 from journalfs.cli.common import GivenPath, Older, force_option, older_options, store_argument
 from journalfs.config.database import database_named
+from journalfs.config.elsewhere import absolute, followed
 from journalfs.errors import MountFailed, SystemFailure, WrongCall
 
 
@@ -102,7 +103,7 @@ def mount(
     # Whatever becomes of the working directory and of links, and so that `df` names it.
     database = database_named(store)
     if database is None:
-        store = Path(os.path.realpath(store))
+        store = followed(absolute(store))
         _refuse_swapped(store, mountpoint)
     request = Start(
         store=store if database is None else Path(database.shown),

@@ -28,7 +28,20 @@ from journalfs.config.address_settings import Value
 from journalfs.config.broker_config import BrokerConfig
 from journalfs.config.broker_xml import read_broker_xml
 from journalfs.config.core_settings import RETENTION_DIRECTORY, value_in_force
+from journalfs.config.data_directory import (
+    BINDINGS_EXTENSION,
+    BINDINGS_PREFIX,
+    JOURNAL_EXTENSION,
+    JOURNAL_PREFIX,
+    LARGE_NAMES,
+    PARTS,
+    has_bindings,
+    has_journal,
+    is_data_directory,
+    names_in,
+)
 from journalfs.config.database import DatabaseStore, database_named, other_scheme
+from journalfs.config.elsewhere import absolute, followed, parts_elsewhere
 from journalfs.config.files import CONFIG_VARIABLE, CONFIGURED_BY, DERIVED_NAME, TOML_NAME, read_beginning
 from journalfs.config.instance import Instance, find_instance, standard_properties
 from journalfs.config.misnamed import misnamed, mount_around
@@ -51,14 +64,6 @@ from journalfs.errors import (
     failing,
 )
 
-JOURNAL_PREFIX: Final = "activemq-data"
-JOURNAL_EXTENSION: Final = "amq"
-BINDINGS_PREFIX: Final = "activemq-bindings"
-BINDINGS_EXTENSION: Final = "bindings"
-
-_LARGE_NAMES: Final = ("large-messages", "largemessages")
-"""As `artemis create` configures it, and the default of a configuration that does not say."""
-
 DIRECTORY_FIELDS: Final = {
     "journal-directory": "journal_dir",
     "bindings-directory": "bindings_dir",
@@ -68,9 +73,6 @@ DIRECTORY_FIELDS: Final = {
     "journal-retention-directory": "retention_dir",
 }
 """Settings that are directories, with where a layout has them: journalfs.toml may move them."""
-
-_PARTS: Final = ("journal", "bindings", "paging", *_LARGE_NAMES)
-"""Directories of a data directory that mean the whole of it."""
 
 _OF_HISTORY: Final = re.compile(rf".+-[0-9]{{14}}-[0-9]+\.{JOURNAL_EXTENSION}")
 """What a journal file is called that was kept: by when, and with which id."""
@@ -112,6 +114,8 @@ class StoreLayout:
     """The store whose history this is: the journal is that, and all names are of the store, which is only
     read.
     """
+    linked: tuple[str, ...] = ()
+    """What is to be said before it is written to: parts that lie elsewhere, by links of its own."""
     outside: str | None = None
     """Why it is not written to: it lies outside of what was named; None: it lies within, or its configuration
     was said by hand.
@@ -131,10 +135,15 @@ class StoreLayout:
         )
 
     @property
-    def places(self) -> tuple[Path, ...]:
-        """All directories that there are, or may be."""
+    def parts(self) -> tuple[Path, ...]:
+        """The data directory, and each that a setting names."""
         found = (getattr(self, field) for field in DIRECTORY_FIELDS.values())
-        return tuple(dict.fromkeys((self.root, *(place for place in found if place is not None))))
+        return (self.root, *(place for place in found if place is not None))
+
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """All directories that there are, or may be, once each."""
+        return tuple(dict.fromkeys(self.parts))
 
     def refuse_outside(self) -> None:
         """Raise `WrongCall` where writing would change another store than the one that was named."""
@@ -173,7 +182,7 @@ def locate_store(
     `SystemFailure` when a directory cannot be read.
     """
     refuse_database(path, environment)
-    given = Path(os.path.abspath(path))
+    given = absolute(path)
     try:
         layout = _checked(given, environment)
         if not _is_derived(layout.root):
@@ -249,7 +258,7 @@ def _refused_at(error: OSError, given: Path) -> Path:
 
 def _checked(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
     _require_path(given)
-    given = Path(os.path.realpath(given))
+    given = followed(given)
     if given.name == TOML_NAME and given.is_file():
         given = given.parent
     refuse_messaging(_folder(given))
@@ -262,7 +271,7 @@ def _checked(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
     layout = _with_own_settings(_with_odd_files_named(layout, given))
     layout = _bounded(given, _entered(layout), layout, environment)
     _refuse_of_database(layout, said_by_hand=_chosen(environment) is not None)
-    is_there = _has_journal(layout.journal_dir) or _has_bindings(layout.bindings_dir)
+    is_there = has_journal(layout.journal_dir) or has_bindings(layout.bindings_dir)
     try:
         refuse_other_layouts(layout.root)
     except UnknownVersion:
@@ -295,7 +304,7 @@ def plan_store(
     the usual places. `adopting` is as for `locate_store`. Raises what `locate_store` raises, and `WrongCall`
     if something is there already.
     """
-    given = Path(os.path.abspath(path))
+    given = absolute(path)
     with failing("make a store", given, found=True):
         planned = _planned(given, environment)
         return _adopted(planned) if adopting else planned
@@ -316,11 +325,11 @@ def _planned(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
     layout = _bounded(given, _entered(layout), layout, environment)
     _refuse_of_database(layout, said_by_hand=_chosen(environment) is not None)
     layout.refuse_outside()
-    if _has_journal(layout.journal_dir) or _has_bindings(layout.bindings_dir):
+    if has_journal(layout.journal_dir) or has_bindings(layout.bindings_dir):
         raise WrongCall(f"{layout.root}: there is a store already")
     refuse_other_layouts(layout.root)
     refuse_other_journals(layout.journal_dir, layout.bindings_dir)
-    unexpected = sorted(set(_names(given)) - _MAY_BE_THERE) if found is None else []
+    unexpected = sorted(set(names_in(given)) - _MAY_BE_THERE) if found is None else []
     if unexpected:
         raise WrongCall(f"{given}: the directory is not empty: it holds {unexpected[0]!r}")
     return layout
@@ -355,20 +364,20 @@ def _require_path(given: Path) -> None:
 def _in_place(given: Path, environment: Mapping[str, str] | None) -> StoreLayout | None:
     chosen = _chosen(environment)
     found = _configuration_of(given, environment)
-    if found is not None and (chosen is None or not _is_data_directory(given)):
+    if found is not None and (chosen is None or not is_data_directory(given)):
         return _configured(found, environment)
     if given.is_file():
         return None
     below = (given, given / "data", given / "standalone" / "data")
     whole = [*below[:2], *(one / ACTIVEMQ for one in below)]
-    if given.name in _PARTS:  # alone, it is a journal without the rest
+    if given.name in PARTS:  # alone, it is a journal without the rest
         whole.append(given.parent)
     for data in whole:
-        if _is_data_directory(data):
+        if is_data_directory(data):
             return _derived(data, environment) or _data_directory(data, environment)
-    if _has_journal(given) or _has_bindings(given):
+    if has_journal(given) or has_bindings(given):
         alone = _usual(given, journal=given, bindings=given)
-        return alone if _has_bindings(given) else _with_warning(alone, f"{given}: a journal {NO_BINDINGS}")
+        return alone if has_bindings(given) else _with_warning(alone, f"{given}: a journal {NO_BINDINGS}")
     return None
 
 
@@ -376,7 +385,7 @@ def _history(given: Path, environment: Mapping[str, str] | None) -> StoreLayout 
     """A folder in which journal files are kept, by what is found above it, or was said by hand: the store
     that keeps them there has the names of queues.
     """
-    if not any(_OF_HISTORY.fullmatch(name) for name in _names(given)):
+    if not any(_OF_HISTORY.fullmatch(name) for name in names_in(given)):
         return None
     chosen = _chosen(environment)
     for folder in given.parents[: _ABOVE_MAX if chosen is None else 1]:
@@ -396,7 +405,7 @@ def _history(given: Path, environment: Mapping[str, str] | None) -> StoreLayout 
                 journal_dir=given,
                 node_manager_lock_dir=given,
                 paging_dir=given / "paging",
-                large_dir=given / _LARGE_NAMES[0],
+                large_dir=given / LARGE_NAMES[0],
                 retention_dir=None,
                 history_of=of.root,
             )
@@ -484,14 +493,14 @@ def _configured(found: Instance, environment: Mapping[str, str] | None) -> Store
         config = _read(found, environment)
     except (ConfigError, SystemFailure) as error:
         data = instance / "data"
-        if not _is_data_directory(data):
+        if not is_data_directory(data):
             raise
         raise _with_advice(error, f"to do without it, give the data directory {data}") from error
     layout = _by_configuration(config)
     if layout.journal_dir.is_dir() or layout.bindings_dir.is_dir():
         return layout
     for data in (instance / "data", instance):
-        if _is_data_directory(data):
+        if is_data_directory(data):
             usual = _usual(data, journal=data / "journal", bindings=data / "bindings", config=layout.config)
             reason = (
                 f"{file}: its directories ({layout.journal_dir}, ...) are not on this machine; using {data}"
@@ -507,8 +516,8 @@ def _with_advice(error: ConfigError | SystemFailure, advice: str) -> ConfigError
 
 
 def _data_directory(data: Path, environment: Mapping[str, str] | None) -> StoreLayout:
-    inside = _has_journal(data / "journal") or _has_bindings(data / "bindings")
-    if not inside and (_has_journal(data) or _has_bindings(data)):
+    inside = has_journal(data / "journal") or has_bindings(data / "bindings")
+    if not inside and (has_journal(data) or has_bindings(data)):
         return _usual(data, journal=data, bindings=data)  # a lone journal with a journalfs.toml
     usual = _usual(data, journal=data / "journal", bindings=data / "bindings")
     chosen = _chosen(environment)
@@ -522,7 +531,8 @@ def _data_directory(data: Path, environment: Mapping[str, str] | None) -> StoreL
     if found is None or config is None:
         return usual
     layout = _by_configuration(config)
-    if any(_is_within(part, data) for part in (layout.journal_dir, layout.bindings_dir)):
+    parts = (layout.journal_dir, layout.bindings_dir)
+    if any(_lies_in(part, data) or _is_within(part, data) for part in parts):
         return layout
     if chosen is not None:
         return _usual(data, journal=data / "journal", bindings=data / "bindings", config=config)
@@ -557,7 +567,7 @@ def _by_configuration(config: BrokerConfig) -> StoreLayout:
     lock = config.core_value("node-manager-lock-directory")
     large = config.directory("large-messages-directory")
     if "large-messages-directory" not in config.core:
-        large = _existing(large.parent, _LARGE_NAMES, default=large)
+        large = _existing(large.parent, LARGE_NAMES, default=large)
     return StoreLayout(
         root=_common_root(journal, bindings),
         config=config,
@@ -580,9 +590,9 @@ def _usual(root: Path, *, journal: Path, bindings: Path, config: BrokerConfig | 
         journal_dir=journal,
         bindings_dir=bindings,
         paging_dir=root / "paging",
-        large_dir=_existing(root, _LARGE_NAMES, default=root / _LARGE_NAMES[0]),
+        large_dir=_existing(root, LARGE_NAMES, default=root / LARGE_NAMES[0]),
         node_manager_lock_dir=journal,
-        retention_dir=retention if kept or _has_journal(retention) else None,
+        retention_dir=retention if kept or has_journal(retention) else None,
         warnings=config.warnings if config is not None else (),
     )
 
@@ -623,27 +633,53 @@ def _bounded(
     if _chosen(environment) is not None or layout.history_of is not None:
         return layout
     named = _folder(given)
-    if named.name in (*_PARTS, "etc") and (named.name == "etc" or _is_data_directory(named.parent)):
+    if named.name in (*PARTS, "etc") and (named.name == "etc" or is_data_directory(named.parent)):
         named = named.parent
-    # What a data directory has itself, links and journalfs.toml, is as somebody who names it wants it.
-    of_data = _is_data_directory(named)
+    # What a data directory has itself, links and journalfs.toml, is as somebody who names it wants it, but
+    # for what is another store's.
+    of_data = is_data_directory(named) or layout.broker_xml is None
     outside = [one for one in (_own_places(said) if of_data else layout.places) if not _lies_in(one, named)]
-    if not outside:
-        return layout
-    file = layout.broker_xml
-    remedies = [] if of_data or not _is_data_directory(layout.root) else [layout.root]
+    if outside:
+        return _outside(named, layout, said, outside, of_data=of_data)
+    start = layout.config.start if layout.config is not None else None
+    copied = None if start is None or start.made_at is None else (start.folder, start.made_at)
+    found = parts_elsewhere(named, zip(said.parts, layout.parts, strict=True), copied)
+    others = [one for one in found if one.of is not None]
+    if not others:
+        return replace(layout, linked=tuple(f"{named}: {one.told()}" for one in found))
+    told = f"{named}: {', '.join(one.told() for one in others)}"
+    refusal = f"{told}: it is not written to, since this may be another store than was meant"
+    ways = [
+        f"give {others[0].of} itself",
+        f"put a copy of {others[0].place} in the place of {others[0].part}",
+    ]
+    return _refused(layout, told, refusal, [*ways, *_by_hand(layout)])
+
+
+def _outside(
+    named: Path, layout: StoreLayout, said: StoreLayout, outside: list[Path], *, of_data: bool
+) -> StoreLayout:
+    remedies = [] if of_data or not is_data_directory(layout.root) else [layout.root]
     remedies = [one for one in remedies if all(_lies_in(place, one) for place in _own_places(layout))]
     ways = [f"give the data directory {one} itself" for one in remedies]
-    if file is not None:
-        ways.append(f"say the configuration by hand, --config {file} or {CONFIG_VARIABLE}={file}")
     outermost = [one for one in dict.fromkeys(outside) if not set(one.parents) & set(outside)]
     where = ", ".join(map(str, outermost))
-    by = " (by a link)" if all(_lies_in(one, named) for one in said.places) else f" ({file} says so)"
+    is_linked = all(_lies_in(one, named) for one in said.places)
+    by = " (by a link)" if is_linked else f" ({layout.broker_xml} says so)"
     told = f"{named}: what it leads to is {where}, outside of {named}{by}"
     refusal = f"{told}: it is not written to, since this may be another store than was meant"
-    return replace(
-        _with_warning(layout, told), outside="; ".join([refusal, " or ".join(ways)] if ways else [refusal])
-    )
+    return _refused(layout, told, refusal, [*ways, *_by_hand(layout)])
+
+
+def _by_hand(layout: StoreLayout) -> list[str]:
+    file = layout.broker_xml
+    said = f"say the configuration by hand, --config {file} or {CONFIG_VARIABLE}={file}"
+    return [] if file is None else [said]
+
+
+def _refused(layout: StoreLayout, told: str, refusal: str, ways: list[str]) -> StoreLayout:
+    text = "; ".join([refusal, " or ".join(ways)] if ways else [refusal])
+    return replace(_with_warning(layout, told), outside=text)
 
 
 def _own_places(layout: StoreLayout) -> tuple[Path, ...]:
@@ -672,39 +708,9 @@ def _with_warning(layout: StoreLayout, warning: str) -> StoreLayout:
     return replace(layout, warnings=(*layout.warnings, warning))
 
 
-def _is_data_directory(folder: Path) -> bool:
-    return (
-        _has_journal(folder / "journal")
-        or _has_bindings(folder / "bindings")
-        or (folder / TOML_NAME).is_file()
-    )
-
-
 def looks_like_store(folder: Path) -> bool:
     """True for a data directory, or an instance with one. Raises `SystemFailure`."""
-    return any(map(_is_data_directory, (folder, folder / "data")))
-
-
-def _has_journal(folder: Path) -> bool:
-    return any(
-        name.endswith((f".{JOURNAL_EXTENSION}", f".{JOURNAL_EXTENSION}.bkp", f".{JOURNAL_EXTENSION}.cmp"))
-        for name in _names(folder)
-    )
-
-
-def _has_bindings(folder: Path) -> bool:
-    return any(
-        name.endswith((f".{BINDINGS_EXTENSION}", f".{BINDINGS_EXTENSION}.cmp")) for name in _names(folder)
-    )
-
-
-def _names(folder: Path) -> Iterator[str]:
-    try:
-        return iter(os.listdir(folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return iter(())
-    except OSError as error:
-        raise SystemFailure.from_os(error, folder, doing="list the directory") from error
+    return any(map(is_data_directory, (folder, folder / "data")))
 
 
 def _existing(parent: Path, names: tuple[str, ...], *, default: Path) -> Path:
@@ -726,7 +732,7 @@ def _folder(given: Path) -> Path:
 
 def _refuse_older(folder: Path) -> None:
     """Raise for another product's store, of which `folder` is the data directory, one above or one below."""
-    parts = folder.name in _PARTS
+    parts = folder.name in PARTS
     below = (folder, folder / "data", folder / ACTIVEMQ, folder / "data" / ACTIVEMQ)
     for data in (folder.parent,) if parts else below:
         refuse_other_layouts(data)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from journalfs.config.layout import BINDINGS_EXTENSION, JOURNAL_EXTENSION
+from journalfs.config.data_directory import BINDINGS_EXTENSION, JOURNAL_EXTENSION
 from journalfs.engine.buffers import MemoryFile
 from journalfs.engine.columns import Array, page_array, record_array
 from journalfs.engine.pages import scan_page

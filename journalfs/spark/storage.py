@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from journalfs import door
-from journalfs.config.layout import JOURNAL_EXTENSION
+from journalfs.config.data_directory import JOURNAL_EXTENSION
 from journalfs.errors import DecodeError, NotAStore
 from journalfs.format import journal_file
 from journalfs.limits import CONTROL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES

@@ -19,7 +19,8 @@ from journalfs import door
 from journalfs.api import QueuePath
 from journalfs.bindings.model import Queue
 from journalfs.clock import Clock, StoppedClock
-from journalfs.config.layout import JOURNAL_EXTENSION, StoreLayout
+from journalfs.config.data_directory import JOURNAL_EXTENSION
+from journalfs.config.layout import StoreLayout
 from journalfs.engine.lines import SOURCE_CORE_LARGE
 from journalfs.format import amqp_message
 from journalfs.format.bindings import encode_queue_binding

@@ -6,7 +6,6 @@ Exit codes are those of mount(8): 1 for a wrong call, 2 for a refusal of the sys
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -15,6 +14,7 @@ from typing import NoReturn
 
 from journalfs import errors
 from journalfs.config.database import database_named, kept_text, without_passwords
+from journalfs.config.elsewhere import absolute, followed
 from journalfs.process_list import hide_passwords
 from journalfs.process_start import refuse_relative, set_up
 from journalfs.showing import printable
@@ -71,7 +71,7 @@ def _mount(called: argparse.Namespace) -> int:
         if (refusal := refuse_relative(path)) is not None:
             raise errors.WrongCall(refusal)
     database = database_named(kept_text(called.store))
-    store = Path(kept_text(called.store) if database else os.path.realpath(called.store))
+    store = Path(kept_text(called.store)) if database else followed(absolute(called.store))
     request = Start(
         store=Path(database.shown) if database else store,
         mountpoint=called.mountpoint,

@@ -231,7 +231,7 @@ class Acquiring:
         self.index = index
         self.events = Events(clock)
         # Before anything is changed: whoever sees them may want to stop it, and a failure may come of them.
-        for warning in layout.warnings:
+        for warning in (*layout.warnings, *layout.linked):
             self.events.add("configuration", warning)
         self._name = name or str(layout.root)
         self.warnings = list(setting_warnings(layout.config))
