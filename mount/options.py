@@ -70,6 +70,8 @@ _VALUED: Final = {
     "fsname": "what df and mount show as the source; the path of the store unless told",
     "format": "kind of the store, if not recognised; an older one is then written to",
     "derived": "where the derived store of an older one lies; in the cache directory unless told",
+    "through": "the URL of the broker that runs on the store, amqp://USER@HOST:PORT: files are read, and the "
+    "broker makes all changes",
     "subtype": "what the type of the filesystem shows behind `fuse.`; journalfs unless told",
 }
 """What the value of each is."""
@@ -132,6 +134,8 @@ class MountOptions:
     """What the store is, against what it looks like."""
     derived: str | None = None
     """The directory of derived stores."""
+    through: str | None = None
+    """The URL of the running broker that makes all changes."""
     kernel: tuple[str, ...] = ()
     """Options for the kernel, such as `noexec`."""
 
@@ -219,7 +223,7 @@ def _value(name: str, value: str) -> str | int:
         return value
     if name in ("config", "derived"):
         return os.path.abspath(value)
-    if name in ("fsname", "subtype"):
+    if name in ("fsname", "subtype", "through"):
         return value
     if name in _BY_NAME and not value.isdecimal():
         return _number_of(name, value)

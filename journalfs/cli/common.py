@@ -111,6 +111,15 @@ def _force(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
         ctx.call_on_close(lambda: os.environ.pop(FORCE_VARIABLE, None))
 
 
+def through_option(command: C) -> C:
+    """Add `--through` to a command that changes a store: its running broker then makes the change."""
+    return click.option(
+        "--through",
+        metavar="URL",
+        help="Have the running broker at amqp://USER@HOST:PORT change STORE, instead of writing its files.",
+    )(command)
+
+
 def force_option(command: C) -> C:
     """Add `--force` to a command that writes to a store."""
     return click.option(

@@ -24,6 +24,7 @@ from journalfs.cli.common import (
     opened,
     say,
     store_argument,
+    through_option,
     write_json,
 )
 from journalfs.errors import NoOrigin, SystemFailure, WrongCall
@@ -78,8 +79,17 @@ def dlq() -> None:
 @click.option("--where", "selector", metavar="SELECTOR", help="Only messages that this selector accepts.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; list the moves.")
 @force_option
+@through_option
 @json_option
-def redrive(*, store: Path, queue: str | None, selector: str | None, dry_run: bool, as_json: bool) -> None:
+def redrive(
+    *,
+    store: Path,
+    queue: str | None,
+    selector: str | None,
+    dry_run: bool,
+    through: str | None,
+    as_json: bool,
+) -> None:
     """Send messages of STORE, or of what is mounted there, back to the queues that they came from.
 
     Without ADDRESS::QUEUE: those of all queues of dead-letter and expiry addresses. What was noted on them is
@@ -90,6 +100,8 @@ def redrive(*, store: Path, queue: str | None, selector: str | None, dry_run: bo
     mounted = mounted_store(store)
     if dry_run:
         outcomes = _planned(mounted or store, queue, selector)
+    elif through is not None:
+        outcomes = _through(mounted or store, queue, selector, through)
     elif mounted is not None:
         outcomes = _in_mount(store, mounted, queue, selector)
     else:
@@ -130,6 +142,25 @@ def _outcome(queue: StoreQueue, redriven: Redriven) -> Outcome:
     stayed = {why: [int(one) for one in ids] for why, ids in redriven.stayed.items()}
     staying = {why: len(ids) for why, ids in stayed.items()}
     return Outcome(SEPARATOR.join(_path(queue)), sent, stayed, staying)
+
+
+def _through(path: Path, target: str | None, selector: str | None, url: str) -> list[Outcome]:
+    """The running broker sends each to where its own properties say that it came from."""
+    from journalfs.through.opening import change_through  # noqa: PLC0415 - few do
+    from journalfs.through.store import ThroughStore  # noqa: PLC0415 - few do
+
+    async def retry(store: ThroughStore) -> list[Outcome]:
+        redriving = Redriving(store.core, Routing(store.core, lambda *_: False).concerns, _changes_nothing)
+        outcomes: list[Outcome] = []
+        for queue in _queues(store, target):
+            planned = await redriving.planned(queue, await _ids(queue, selector))
+            stays = {int(one) for ids in planned.stayed.values() for one in ids}
+            going = [one for one in await _ids(queue, selector) if int(one) not in stays]
+            await store.redrive(_path(queue), going)
+            outcomes.append(_outcome(queue, planned))
+        return outcomes
+
+    return change_through(path, url, retry)
 
 
 def _planned(path: Path, target: str | None, selector: str | None) -> list[Outcome]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from journalfs.cli.common import GivenPath, Older, force_option, older_options, store_argument
+from journalfs.cli.common import GivenPath, Older, force_option, older_options, store_argument, through_option
 from journalfs.config.database import database_named
 from journalfs.config.elsewhere import absolute, followed
 from journalfs.errors import MountFailed, SystemFailure, WrongCall
@@ -64,6 +64,7 @@ def _complete_words(ctx: click.Context, param: click.Parameter, incomplete: str)
 @click.option("-d", "--debug", is_flag=True, help="Log everything; implies --foreground without --log-file.")
 @click.option("--allow-other", is_flag=True, help="Let other users in, as file permissions say.")
 @force_option
+@through_option
 @click.option("--no-follow", is_flag=True, help="Show the store as it is now; do not watch for changes.")
 @click.option("--loop", type=click.Choice(["fast", "stock"]), help="Request loop; fast unless told.")
 @click.option("--log-file", type=click.Path(path_type=Path), help="Where a background mount logs.")
@@ -77,13 +78,15 @@ def mount(
     foreground: bool,
     debug: bool,
     allow_other: bool,
+    through: str | None,
     no_follow: bool,
     loop: str | None,
     log_file: Path | None,
 ) -> None:
     """Show the message store STORE as a filesystem at MOUNTPOINT.
 
-    Without --read-only the store is this mount's alone: no broker can run on it meanwhile.
+    Without --read-only the store is this mount's alone: no broker can run on it meanwhile. With --through a
+    running broker makes all changes, and the mount reads its files.
 
     Returns when the mount answers. `journalfs umount MOUNTPOINT` ends it.
     """
@@ -97,9 +100,14 @@ def mount(
         "allow_other": allow_other or None,
         "follow": False if no_follow else None,
         "loop": loop,
+        "through": through,
     }
     chosen |= {name: value for name, value in given.items() if value is not None}
     options = MountOptions(**chosen)
+    if options.through is not None and (options.read_only or not options.follow):
+        raise WrongCall(
+            "what is changed through a broker is to be seen: give no --read-only and no --no-follow"
+        )
     # Whatever becomes of the working directory and of links, and so that `df` names it.
     database = database_named(store)
     if database is None:

@@ -14,6 +14,7 @@ import click
 import trio
 
 from journalfs import door
+from journalfs.broker.limits.admission import FOREVER
 from journalfs.cli.common import (
     SEPARATOR,
     GivenPath,
@@ -22,6 +23,7 @@ from journalfs.cli.common import (
     force_option,
     name_in_warnings,
     named_queue,
+    through_option,
 )
 from journalfs.cli.mounts import mount_of, refused_by
 from journalfs.errors import WrongCall, failing
@@ -30,6 +32,7 @@ from journalfs_mount.start.mountpoint import resolved
 
 if TYPE_CHECKING:
     from journalfs.store.write.store import WritingStore
+    from journalfs.through.store import ThroughStore
 
 READ_BYTES = 1 << 20
 INPUT = "-"
@@ -43,7 +46,8 @@ INPUT = "-"
 )
 @config_option
 @force_option
-def put(*, path: Path, files: tuple[str, ...], kind: str) -> None:
+@through_option
+def put(*, path: Path, files: tuple[str, ...], kind: str, through: str | None) -> None:
     """Publish files, all of them or none, to an address or queue in a mount, or in a STORE nobody has open.
 
     The suffix of a name says what one message is, as in a mount: a line, a JSON value, an envelope line, or
@@ -52,6 +56,8 @@ def put(*, path: Path, files: tuple[str, ...], kind: str) -> None:
     if INPUT in files[:-1] or (INPUT in files and len(files) > 1 + (mount_of(path) is None)):
         raise WrongCall("- stands alone: files are published together, and the input as it comes")
     root = mount_of(path)
+    if root is not None and through is not None:
+        raise WrongCall(f"{path}: lies in a mount, which knows how it is written; --through is for a store")
     if root is not None:
         _refuse_other_than_destination(root, path, files)
     with failing("publish", path, found=True) if root is None else refused_by(root, path, "publish"):
@@ -60,7 +66,7 @@ def put(*, path: Path, files: tuple[str, ...], kind: str) -> None:
         elif not files:
             raise WrongCall(f"{path}: lies in no mount; of a store, say which ADDRESS[::QUEUE] is meant")
         else:
-            _put_into_store(path, files[0], files[1:] or (INPUT,), kind)
+            _put_into_store(path, files[0], files[1:] or (INPUT,), kind, through)
 
 
 def _refuse_other_than_destination(root: Path, path: Path, files: Sequence[str]) -> None:
@@ -106,14 +112,15 @@ def _put_into_mount(path: Path, files: Sequence[str], kind: str) -> None:
         raise
 
 
-def _put_into_store(path: Path, target: str, files: Sequence[str], kind: str) -> None:
+def _put_into_store(path: Path, target: str, files: Sequence[str], kind: str, through: str | None) -> None:
     address, queue = named_queue(target)
 
-    async def put_all(store: WritingStore) -> None:
+    async def put_all(store: WritingStore | ThroughStore) -> None:
         if INPUT not in files:
-            await store.publish_files(address, queue, [(Path(file), Path(file).name) for file in files])
+            named = [(Path(file), Path(file).name) for file in files]
+            await store.publish_files(address, queue, named, FOREVER)
             return
-        publisher = store.publisher(address, queue, kind)
+        publisher = store.publisher(address, queue, kind, FOREVER)
         pieces = _pieces()
         while piece := await trio.to_thread.run_sync(next, pieces, b"", abandon_on_cancel=True):
             await publisher.write(piece)
@@ -123,5 +130,10 @@ def _put_into_store(path: Path, target: str, files: Sequence[str], kind: str) ->
         if file != INPUT:
             Path(file).stat()  # before anything is opened for writing
     name_in_warnings()
+    if through is not None:
+        from journalfs.through.opening import change_through  # noqa: PLC0415 - few do
+
+        change_through(path, through, put_all)
+        return
     act_as_owner()
     change(path, put_all)

@@ -22,6 +22,7 @@ from journalfs.cli.common import (
     force_option,
     name_in_warnings,
     named_queue,
+    through_option,
 )
 from journalfs.cli.mounts import mount_of, refused_by
 from journalfs.errors import EXIT_OK, WrongCall
@@ -31,6 +32,7 @@ from journalfs_mount.start.mountpoint import resolved
 if TYPE_CHECKING:
     from journalfs.api import QueuePath
     from journalfs.store.write.store import WritingStore
+    from journalfs.through.store import ThroughStore
 
 READ_BYTES = 1 << 20
 TAKE = ".take"
@@ -49,7 +51,16 @@ Handle = Callable[[bytes], int]
 @click.option("--exec", "command", metavar="CMD", help="Give each to this shell command, on its input.")
 @config_option
 @force_option
-def take(*, path: Path, queue: str | None, count: int | None, no_wait: bool, command: str | None) -> None:
+@through_option
+def take(
+    *,
+    path: Path,
+    queue: str | None,
+    count: int | None,
+    no_wait: bool,
+    command: str | None,
+    through: str | None,
+) -> None:
     """Take messages of a queue in a mount, or of ADDRESS::QUEUE in a STORE that nobody has open.
 
     Each is an envelope line, for CMD or on the output. It is acknowledged when CMD ended with 0, or the line
@@ -58,6 +69,8 @@ def take(*, path: Path, queue: str | None, count: int | None, no_wait: bool, com
     """
     handle: Handle = _write if command is None else partial(_run, command)
     root = mount_of(path)
+    if root is not None and through is not None:
+        raise WrongCall(f"{path}: lies in a mount, which knows how it is written; --through is for a store")
     if root is not None:
         if queue is not None:
             give = root.joinpath(*(one for one in named_queue(queue) if one))
@@ -68,7 +81,7 @@ def take(*, path: Path, queue: str | None, count: int | None, no_wait: bool, com
     if name is None:
         of = f", {queue} is an address" if queue else ""
         raise WrongCall(f"{path}: lies in no mount; of a store, say which ADDRESS::QUEUE is meant{of}")
-    sys.exit(_take_from_store(path, (address, name), count, handle))
+    sys.exit(_take_from_store(path, (address, name), count, handle, through))
 
 
 def _refuse_other_than_queue(root: Path, path: Path) -> None:
@@ -134,11 +147,15 @@ def _line(descriptor: int) -> bytes:
     return line
 
 
-def _take_from_store(path: Path, queue: QueuePath, count: int | None, handle: Handle) -> int:
-    async def take_all(store: WritingStore) -> int:
+def _take_from_store(
+    path: Path, queue: QueuePath, count: int | None, handle: Handle, through: str | None
+) -> int:
+    async def take_all(store: WritingStore | ThroughStore) -> int:
         taken, ended = 0, EXIT_OK
         consumer = store.consumer(queue)
         while ended == EXIT_OK and (count is None or taken < count):
+            if not consumer.is_found():
+                await consumer.find()
             delivery = consumer.take()
             if delivery is None:
                 break
@@ -153,5 +170,9 @@ def _take_from_store(path: Path, queue: QueuePath, count: int | None, handle: Ha
         return ended
 
     name_in_warnings()
+    if through is not None:
+        from journalfs.through.opening import change_through  # noqa: PLC0415 - few do
+
+        return change_through(path, through, take_all)
     act_as_owner()
     return change(path, take_all)

@@ -40,12 +40,16 @@ if TYPE_CHECKING:
 class Opening:
     """What `journalfs.open` was asked for. Nothing is opened before one of its methods is called."""
 
-    def __init__(self, path: str | Path, *, write: bool) -> None:
+    def __init__(self, path: str | Path, *, write: bool, through: str | None = None) -> None:
+        """`through` is the URL of the broker that has the store, and makes all changes."""
         text = os.fspath(path)
         if not text or "\0" in text:
             raise WrongCall("an empty path" if not text else "no path can have a NUL in it")
         self.path = Path(kept_text(text))
         self.write = write
+        self.through = through
+        if write and through is not None:
+            raise WrongCall("write=True takes the store away from its broker, and through= leaves it there")
 
     # -- which -----------------------------------------------------------------------------------------------
 
@@ -53,6 +57,8 @@ class Opening:
         """The mount that the path lies in, or that holds the store which is to be written."""
         from journalfs.python.mounted import MountedBackend  # noqa: PLC0415 - where there is a mount
 
+        if self.through is not None:
+            return None
         with suppress(OSError):  # a URL is no path
             root = mount_of(self.path)
             if root is not None:
@@ -136,7 +142,15 @@ class Opening:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(store.run if self.write else store.follow)  # type: ignore[attr-defined]
-                told(OwnBackend(str(self.path), store))
+                if self.through is None:
+                    told(OwnBackend(str(self.path), store))
+                else:
+                    from journalfs.python.through import ThroughBackend  # noqa: PLC0415 - few do
+                    from journalfs.through.opening import broker_of  # noqa: PLC0415 - few do
+
+                    broker = broker_of(self.through, store)
+                    await nursery.start(broker.run)
+                    told(ThroughBackend(str(self.path), store, broker))
                 await trio.sleep_forever()
         finally:
             close()

@@ -23,7 +23,7 @@ from journalfs.engine.waiting import Slices
 from journalfs.errors import HeldByReaders, NoSuchName, ReadOnlyStore, WrongCall
 from journalfs.ids import MessageId
 from journalfs.live.stretches import Failed, Stretch, stretches
-from journalfs.python.backend import Batch, MadeOfLines, Messages, Place, Taken
+from journalfs.python.backend import Batch, MadeOfLines, Messages, Place, Taken, Transaction
 from journalfs.python.message import Message
 from journalfs.python.rows import MESSAGES_MAX, rows_of
 from journalfs.store.store import JournalStore
@@ -243,7 +243,10 @@ class OwnBackend:
         await publisher.write(lines)
         await publisher.finish()
 
-    async def take(self, queue: QueuePath, selector: str | None, timeout_s: float | None) -> OwnTaken | None:
+    async def take(self, queue: QueuePath, selector: str | None, timeout_s: float | None) -> Taken | None:
+        return await self.taken(queue, selector, timeout_s)
+
+    async def taken(self, queue: QueuePath, selector: str | None, timeout_s: float | None) -> OwnTaken | None:
         store = self._writing("take a message")
         await self._refuse_unset(queue, selector)
         consumer = store.consumer(queue, () if selector is None else (selector,))
@@ -289,7 +292,7 @@ class OwnBackend:
         if queue is not None and (found is None or found.queue(queue) is None):
             await store.create_queue(address, queue)
 
-    async def begin(self) -> OwnTransaction:
+    async def begin(self) -> Transaction:
         store, name = self._writing("begin a transaction"), f"python-{uuid.uuid4().hex}"
         await store.transactions.begin(name)
         return OwnTransaction(self, store, name)
@@ -370,7 +373,7 @@ class OwnTransaction:
         deadline = trio.current_time() + (math.inf if timeout_s is None else timeout_s)
         while True:
             left_s = None if timeout_s is None else max(0.0, deadline - trio.current_time())
-            taken = await self._backend.take(queue, selector, left_s)
+            taken = await self._backend.taken(queue, selector, left_s)
             if taken is None:
                 return None
             held = await self._hold(queue, taken)

@@ -93,7 +93,10 @@ class Store:
         return link.run(lambda: work(backend))
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else "for writing" if self._opening.write else "for reading"
+        how = "for writing" if self._opening.write else "for reading"
+        state = (
+            "closed" if self._closed else f"through {self._opening.through}" if self._opening.through else how
+        )
         return f"<journalfs.Store {str(self._opening.path)!r}, {state}>"
 
     # -- what is in it ---------------------------------------------------------------------------------------
@@ -413,6 +416,8 @@ class Queue:
             raise WrongCall(f"{what} is no part of a transaction, which publishes and takes")
 
 
-def open_store(path: str | Path, *, write: bool = False) -> Store:
-    """Open a store: `journalfs.open`."""
-    return Store(Opening(path, write=write))
+def open_store(path: str | Path, *, write: bool = False, through: str | None = None) -> Store:
+    """Open a store: `journalfs.open`. `through` is the URL of the broker that runs on it (`amqp://host:5672`):
+    the store's files are read, and the broker makes all changes.
+    """
+    return Store(Opening(path, write=write, through=through))

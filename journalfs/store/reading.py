@@ -43,6 +43,7 @@ def open_store(
     kind: str | None = None,
     derived: Path | None = None,
     postpones: bool = False,
+    make: type[ReadingStore] = ReadingStore,
 ) -> ReadingStore:
     """Open the store at `path` for reading: a data directory, a broker instance, or a journal directory.
 
@@ -52,19 +53,20 @@ def open_store(
     `index=False` neither reads nor writes one; a path says where it lies. `anew` reads all there is, and asks
     the index only for what was there before; it is not written. `postpones`: long bodies in files are
     measured when their queue is asked for, or by `ReadingStore.measure`. Raises `NotAStore`,
-    `UnknownVersion`, `ConfigError`. Damage raises nothing: it is listed in the store's control tree and
-    counted in its status. The folder of a snapshot is opened as what it was when it was made.
+    `UnknownVersion`, `ConfigError`. `make` is the class of the store. Damage raises nothing: it is listed in
+    the store's control tree and counted in its status. The folder of a snapshot is opened as what it was when
+    it was made.
     """
     layout, source = locate_readable(path, kind=kind, derived=derived)
     try:
         if is_snapshot(layout.root):
             from journalfs.store.snapshots import SnapshotOpening  # noqa: PLC0415 - few commands open one
 
-            return SnapshotOpening.found(layout, index=index and not anew).store(ReadingStore)
+            return SnapshotOpening.found(layout, index=index and not anew).store(make)
         opening = Opening(layout, clock or SystemClock(), index, anew=anew)
         opening.postpones = postpones
         opening.is_kept_up = source is not None
-        store = opening.store(ReadingStore)
+        store = opening.store(make)
         store.record_source = source
         return store
     except OSError as error:

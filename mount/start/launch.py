@@ -164,6 +164,8 @@ def _serve(request: Start, place: Path, ready: Callable[[], None]) -> None:
         gc.enable()
     # An older store is read only whatever was asked for.
     options = replace(request.options, read_only=True) if store.read_only else request.options
+    if options.through is not None:
+        options = replace(options, front="off")  # what C publishes would go to the files
     lifecycle.run(store, request.store, place, options, ready=ready)
 
 

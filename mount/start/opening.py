@@ -31,6 +31,10 @@ def open_for_mount(
         os.environ[FORCE_VARIABLE] = "1"
     adopt_stores(mounting=True)
     # Imported in the process that serves: what waits for it needs none of this.
+    if options.through is not None and not options.read_only:
+        from journalfs.through.opening import open_through  # noqa: PLC0415
+
+        return open_through(store, options.through)
     if options.read_only:
         from journalfs.store import open_store  # noqa: PLC0415
 

@@ -1,0 +1,7 @@
+"""Changes that a running broker makes for us: its files are read as always, and what changes something goes
+to the broker by AMQP.
+
+`wire` moves bytes between proton's engine and trio's streams, `links` sends, receives and ends transactions
+over it, `management` asks the broker for what AMQP has no word for. `backend` puts them below the Python
+interface.
+"""
