@@ -1,6 +1,7 @@
 """Every block of docs/recipes/ is typed as it stands there, on a store that a real broker wrote.
 
-The page of Spark is tried by tests/spark/test_recipe.py.
+The page of Spark is tried by tests/spark/test_recipe.py, and that of a broker that runs by
+tests/through/test_through_a_broker.py.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from tests.tidy.sources import ROOT
 
 pytestmark = pytest.mark.mount
 
-PAGES = sorted(path for path in (ROOT / "docs" / "recipes").glob("*.md") if path.name != "README.md")
+ELSEWHERE = ("README.md", "production.md")
+PAGES = sorted(path for path in (ROOT / "docs" / "recipes").glob("*.md") if path.name not in ELSEWHERE)
 
 LONG = ("incident", "migration")
 

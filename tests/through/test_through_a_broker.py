@@ -14,11 +14,13 @@ from pathlib import Path
 import pytest
 
 import journalfs as library
+from scripts.documents.blocks import blocks
 from tests.broker.client import CoreClient
 from tests.broker.instance import Broker
 from tests.broker.polling import eventually
 from tests.broker.settings import BrokerSettings
-from tests.mounting import MountedStore, journalfs, mounted_for_writing
+from tests.mounting import JOURNALFS, MountedStore, journalfs, mounted_for_writing
+from tests.tidy.sources import ROOT
 
 pytest.importorskip("proton")
 pytestmark = [pytest.mark.mount, pytest.mark.broker, pytest.mark.slow, pytest.mark.long]
@@ -202,6 +204,43 @@ def test_what_a_broker_cannot_do_whole_is_refused_with_a_reason(queue: Path, mou
     assert any("stop the broker and mount the store for writing" in one for one in refused), refused
     os.setxattr(queue, "user.journalfs.paused", b"1")
     os.setxattr(queue, "user.journalfs.paused", b"0")
+
+
+def test_the_recipe_is_typed_as_it_stands(broker: Broker, client: CoreClient, tmp_path: Path) -> None:
+    """docs/recipes/production.md, in one shell: its commands go on from where the last one was."""
+    client.create_queue("orders")
+    for number in range(6):
+        client.send("orders", body=f"order {number}", properties={"region": "EX" if number % 3 else "EU"})
+    page = ROOT / "docs/recipes/production.md"
+    typed = "".join(block.text for block in blocks(page) if block.kind == "sh")
+    places = {
+        "/var/lib/artemis/instance": broker.root,
+        "/mnt/live": tmp_path / "live",
+        "/tmp/mended": tmp_path / "mended",
+        "amqp://127.0.0.1:61616": url(broker),
+    }
+    for written, place in places.items():
+        assert written in typed
+        typed = typed.replace(written, str(place))
+    (tmp_path / "live").mkdir()
+    environment = {**os.environ, "PATH": f"{JOURNALFS.parent}:{os.environ['PATH']}"}
+    try:
+        done = subprocess.run(
+            ["bash", "-eu", "-o", "pipefail", "-c", typed],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.split("\n")[0] == "4"
+    finally:
+        journalfs("umount", tmp_path / "live")
+    assert client.message_count("orders.wrong") == 0
+    with library.open(broker.root) as store:
+        found = [(str(one.body), one.properties["region"]) for one in store["orders::orders"]]
+    assert sorted(found) == [(f"order {number}", "EU") for number in range(6)]
 
 
 @pytest.mark.rule("S-384")
