@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from cffi import FFI
-from declarations import declarations
+from declarations import debug_macros, declarations
 
 HERE = Path("native")  # setuptools runs in the project's root and wants relative paths
 
@@ -19,6 +19,7 @@ ffibuilder.set_source(
     "journalfs.engine._native",
     "".join(f'#include "{header.name}"\n' for header in sorted((HERE / "include").glob("*.h"))),
     sources=[str(path) for path in sorted((HERE / "src").glob("*/*.c"))],
+    define_macros=debug_macros(),
     include_dirs=[str(HERE / "include"), *map(str, sorted((HERE / "src").iterdir()))],
     extra_compile_args=["-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter", *_flags],
     extra_link_args=os.environ.get("JOURNALFS_LDFLAGS", "").split(),

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from cffi import FFI
-from declarations import declarations
+from declarations import debug_macros, declarations
 
 HERE = Path("native/front")  # setuptools runs in the project's root and wants relative paths
 
@@ -18,6 +18,7 @@ def builder(here: Path) -> FFI:
         "journalfs_mount.front._front",
         '#include "jfs_front.h"\n',
         sources=[str(path) for path in sorted(here.glob("*.c"))],
+        define_macros=debug_macros(),
         include_dirs=[str(here)],
         extra_compile_args=[
             *("-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-fvisibility=hidden"),

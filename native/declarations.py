@@ -1,5 +1,6 @@
-"""Reads the C declarations for cffi from the headers. Both build scripts use it; it builds nothing."""
+"""What both build scripts share: C declarations for cffi, read from the headers, and the debug switch."""
 
+import os
 import re
 from pathlib import Path
 
@@ -17,3 +18,8 @@ def declarations(header: Path, seen: set[Path]) -> str:
     text = re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
     own = re.sub(r"^@", "#", text, flags=re.MULTILINE)
     return "".join(declarations(header.parent / name, seen) for name in included) + own
+
+
+def debug_macros() -> list[tuple[str, str | None]]:
+    """Return the macros of a build with assertions if `JFS_DEBUG` is set in the environment, else none."""
+    return [("JFS_DEBUG", None)] if os.environ.get("JFS_DEBUG") else []

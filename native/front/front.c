@@ -29,23 +29,10 @@ enum {
 
 enum { READ_NOTHING, READ_ANSWERED, READ_QUEUED, READ_OVER };
 
-front_state front = {.device = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .epoch = 1, .revoked = 1};
-
-static struct { /* requests that libfuse has yet to read */
-    block *first, **last;
-    uint32_t count;
-    block *spare;
-    uint32_t spares;
-} queue = {NULL, &queue.first, 0, NULL, 0};
-
 static asked given[ASKED];       /* what was handed on, by its number */
 static expected shadows[ASKED];
 static uint64_t *releases;
 static uint32_t releases_room;
-
-/* Of Python's thread alone. */
-static uint64_t at_hand, keep_for;
-static int keep_how;
 
 static struct {
     pthread_t thread;
@@ -58,12 +45,6 @@ static struct {
     int event; /* wakes Python, where it waits already when something is queued */
 } reader = {.event = -1, .mutex = PTHREAD_MUTEX_INITIALIZER, .wanted = PTHREAD_COND_INITIALIZER};
 
-uint64_t front_now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void rest(int64_t ns) {
     struct timespec time = {ns / 1000000000, ns % 1000000000};
     nanosleep(&time, NULL);
@@ -74,49 +55,46 @@ static void rest(int64_t ns) {
 static size_t block_bytes(void) { return (size_t)PAGES_MAX * (size_t)sysconf(_SC_PAGESIZE) + HEAD_BYTES; }
 
 static block *new_block(void) {
-    block *found = queue.spare;
+    block *found = front_queue.spare;
     if (!found) return malloc(sizeof *found + block_bytes());
-    queue.spare = found->next;
-    queue.spares--;
+    front_queue.spare = found->next;
+    front_queue.spares--;
     return found;
 }
 
 static void free_block(block *used) {
-    if (queue.spares == SPARES_MAX) {
+    JFS_ASSERT(front_queue.spares <= SPARES_MAX);
+    if (front_queue.spares == SPARES_MAX) {
         free(used);
         return;
     }
-    used->next = queue.spare;
-    queue.spare = used;
-    queue.spares++;
+    used->next = front_queue.spare;
+    front_queue.spare = used;
+    front_queue.spares++;
 }
 
 static void enqueue(block *read) {
+    JFS_ASSERT(front_queue.last && !*front_queue.last);
     read->next = NULL;
-    *queue.last = read;
-    queue.last = &read->next;
-    queue.count++;
+    *front_queue.last = read;
+    front_queue.last = &read->next;
+    front_queue.count++;
 }
 
 static block *dequeue(void) {
-    block *first = queue.first;
+    JFS_ASSERT(!front_queue.first == !front_queue.count);
+    block *first = front_queue.first;
     if (!first) return NULL;
-    queue.first = first->next;
-    if (!queue.first) queue.last = &queue.first;
-    queue.count--;
+    front_queue.first = first->next;
+    if (!front_queue.first) front_queue.last = &front_queue.first;
+    front_queue.count--;
     return first;
 }
 
 /* -- answering -- */
 
-int front_write_answer(uint64_t unique, const answer *found) {
-    struct fuse_out_header head = {
-        .len = (uint32_t)sizeof head + found->bytes, .error = found->error, .unique = unique};
-    struct iovec pieces[2] = {{&head, sizeof head}, {(void *)(uintptr_t)found->content, found->bytes}};
-    return writev(front.fd, pieces, found->bytes ? 2 : 1) >= 0;
-}
-
 static void expect(uint64_t unique, const answer *found) {
+    JFS_ASSERT(front.shadow);
     expected *place = &shadows[unique >> 1 & (ASKED - 1)];
     uint8_t *content = realloc(place->content, found->bytes + 1);
     if (!content) return;
@@ -136,6 +114,31 @@ static void upset(void) {
     if (front_lent.made && random >> 34 & 1) front_lent.wanted = front_lent.news = 1;
 }
 
+/* Take back lookups. What is left is for Python to take back. */
+static uint64_t take_back(uint64_t nodeid, uint64_t lookups) {
+    return front_made_forgets(nodeid, lookups) ? 0 : front_uncount(nodeid, lookups);
+}
+
+/* 1: Python need not hear of it. The request is changed to what is left. */
+static int forget(const struct fuse_in_header *in, uint8_t *arguments, size_t bytes) {
+    if (in->opcode == FUSE_FORGET) {
+        struct fuse_forget_in *one = (void *)arguments;
+        if (bytes < sizeof *one) return 0;
+        one->nlookup = take_back(in->nodeid, one->nlookup);
+        return one->nlookup == 0;
+    }
+    struct fuse_batch_forget_in *batch = (void *)arguments;
+    struct fuse_forget_one *list = (void *)(batch + 1);
+    if (bytes < sizeof *batch || batch->count > (bytes - sizeof *batch) / sizeof *list) return 0;
+    uint32_t left = 0;
+    for (uint32_t place = 0; place < batch->count; place++) {
+        list[place].nlookup = take_back(list[place].nodeid, list[place].nlookup);
+        if (list[place].nlookup) list[left++] = list[place];
+    }
+    batch->count = left;
+    return left == 0;
+}
+
 /* 1: answered. */
 static int answered(const struct fuse_in_header *in, const uint8_t *arguments, size_t bytes) {
     answer found;
@@ -150,27 +153,21 @@ static int answered(const struct fuse_in_header *in, const uint8_t *arguments, s
         ++*found.counter;
         if (found.opens) front_unpark(found.opens);
     } else if (found.counted) {
-        front_take_back(found.counted, 1);
+        take_back(found.counted, 1);
     }
     return 1; /* where it could not be written, who asked does not wait any more */
 }
 
-/* Whether a write to the file waits for Python, which comes before those that are read later. */
-int front_is_written(uint64_t handle) {
-    for (const block *one = queue.first; one; one = one->next) {
-        const struct fuse_in_header *in = (const void *)one->content;
-        if (one->bytes < sizeof *in + sizeof(struct fuse_write_in) || in->opcode != FUSE_WRITE) continue;
-        if (((const struct fuse_write_in *)(const void *)(in + 1))->fh == handle) return 1;
-    }
-    return 0;
-}
-
 /* 1: answered. */
 static int note_release(const struct fuse_in_header *in, const uint8_t *arguments, size_t bytes) {
+    JFS_ASSERT(front.releases <= releases_room);
     if (bytes < sizeof(struct fuse_release_in)) return 0;
     const uint64_t handle = ((const struct fuse_release_in *)(const void *)arguments)->fh;
     jfs_front_file *const file = front_file_of(handle);
-    if (file && front_release_file(in, file)) return 1;
+    if (file && front_release_file(in, file)) {
+        if (file->is_own) front_made_closed(file);
+        return 1;
+    }
     if (front_is_opened(handle)) {
         upset();
         if (front_park(handle)) {
@@ -227,7 +224,7 @@ static int taken_by_kind(const struct fuse_in_header *in, uint8_t *arguments, si
     switch (in->opcode) {
     case FUSE_FORGET:
     case FUSE_BATCH_FORGET:
-        return front_forget(in, arguments, bytes);
+        return forget(in, arguments, bytes);
     case FUSE_RELEASE:
         return note_release(in, arguments, bytes);
     }
@@ -266,30 +263,19 @@ static int read_one(void) {
                 free_block(read_into);
         }
     }
+    JFS_ASSERT(!front_queue_check() && !front_tables_check() && !front_publish_check() && !front_made_check());
     pthread_mutex_unlock(&front.device);
     return done; /* where there is no block left, something is queued */
 }
 
 /* -- libfuse's side -- */
 
-/* Whether anybody waits for an answer to it. */
-static int is_answered(uint32_t opcode) {
-    return opcode != FUSE_FORGET && opcode != FUSE_BATCH_FORGET && opcode != FUSE_INTERRUPT && opcode != FUSE_DESTROY;
-}
-
-/* Of all that wait for Python to read them. */
-void front_refuse_queued(void (*refuse)(uint64_t unique)) {
-    for (const block *one = queue.first; one; one = one->next) {
-        const struct fuse_in_header *in = (const void *)one->content;
-        if (one->bytes >= sizeof *in && is_answered(in->opcode)) refuse(in->unique);
-    }
-}
-
 static void remember(const uint8_t *request, size_t all_bytes) {
+    JFS_ASSERT(all_bytes <= block_bytes());
     const struct fuse_in_header *in = (const void *)request;
     if (all_bytes < sizeof *in) return;
-    at_hand = in->unique;
-    if (is_answered(in->opcode)) front_note_request(in->unique);
+    front_keeping.at_hand = in->unique;
+    if (front_is_answered(in->opcode)) front_note_request(in->unique);
     if (!front.hot || (in->opcode != FUSE_GETATTR && in->opcode != FUSE_LOOKUP && in->opcode != FUSE_OPEN &&
                        in->opcode != FUSE_CREATE))
         return;
@@ -327,6 +313,7 @@ static ssize_t read_for_libfuse(int fd, void *into, size_t room, void *userdata)
 }
 
 static void compare(uint64_t unique, int32_t error, const uint8_t *content, size_t bytes) {
+    JFS_ASSERT(front.shadow);
     expected *place = &shadows[unique >> 1 & (ASKED - 1)];
     if (place->unique != unique) return;
     place->unique = 0;
@@ -347,14 +334,14 @@ static void forget_release(uint64_t unique) {
 static void look_at_answer(const struct fuse_out_header *head, const uint8_t *content, size_t bytes) {
     if (front.releases) forget_release(head->unique);
     if (front.shadow) compare(head->unique, head->error, content, bytes);
-    if (keep_for != head->unique) return;
-    keep_for = 0;
+    if (front_keeping.keep_for != head->unique) return;
+    front_keeping.keep_for = 0;
     const asked *of = &given[head->unique >> 1 & (ASKED - 1)];
     if (of->unique != head->unique) return;
     if (of->opcode == FUSE_CREATE)
         front_keep_create(of, content, head->error ? 0 : bytes);
     else if (of->epoch == front.epoch)
-        front_keep_answer(of, head->error, content, bytes, keep_how);
+        front_keep_answer(of, head->error, content, bytes, front_keeping.keep_how);
 }
 
 /* What is written and what is kept of it are one step: no forget of the node is read between. */
@@ -371,7 +358,7 @@ static ssize_t write_for_libfuse(int fd, struct iovec *pieces, int count, void *
     const int failed = written < 0 ? errno : 0;
     front_note_answer(head->unique);
     if (!failed || failed == ENOENT) {
-        if (failed) keep_for = 0;
+        if (failed) front_keeping.keep_for = 0;
         look_at_answer(head, count > 1 ? pieces[1].iov_base : NULL, count > 1 ? pieces[1].iov_len : 0);
     }
     pthread_mutex_unlock(&front.device);
@@ -473,7 +460,7 @@ static int read_more(void) {
     const int done = read_one();
     if (done != READ_QUEUED) return done == READ_ANSWERED;
     pthread_mutex_lock(&front.device);
-    const int may = queue.count < READ_AHEAD_MAX;
+    const int may = front_queue.count < READ_AHEAD_MAX;
     pthread_mutex_unlock(&front.device);
     return may;
 }
@@ -481,13 +468,13 @@ static int read_more(void) {
 /* What was queued while nothing was lent may be for here. Returns whether Python is to hear of it at once. */
 static int publish_queued(void) {
     pthread_mutex_lock(&front.device);
-    for (block *first = queue.first; first && first->bytes > sizeof(struct fuse_in_header); first = queue.first) {
+    for (block *first = front_queue.first; first && first->bytes > sizeof(struct fuse_in_header); first = front_queue.first) {
         const struct fuse_in_header *in = (const void *)first->content;
         const uint8_t *arguments = (const uint8_t *)(in + 1);
         if (in->opcode != FUSE_WRITE) break;
-        queue.first = NULL; /* nothing waits before it */
+        front_queue.first = NULL; /* nothing waits before it */
         const int is_staged = front_publish(in, arguments, first->bytes - sizeof *in);
-        queue.first = first;
+        front_queue.first = first;
         if (!is_staged) break;
         free_block(dequeue());
     }
@@ -497,7 +484,7 @@ static int publish_queued(void) {
 
 static int is_queued(void) {
     pthread_mutex_lock(&front.device);
-    const int found = queue.first != NULL;
+    const int found = front_queue.first != NULL;
     pthread_mutex_unlock(&front.device);
     return found;
 }
@@ -559,7 +546,7 @@ int jfs_front_is_quiet(void) {
 /* Whether there is room for what Python has to answer, and anything that could be answered without. */
 static int may_read_ahead(void) {
     pthread_mutex_lock(&front.device);
-    const int may = queue.count < READ_AHEAD_MAX && (front.kept || front.handles || front_lent.made || (!front_lent.held && front_lent.tail));
+    const int may = front_queue.count < READ_AHEAD_MAX && (front.kept || front.handles || front_lent.made || (!front_lent.held && front_lent.tail));
     pthread_mutex_unlock(&front.device);
     return may;
 }
@@ -643,7 +630,7 @@ void jfs_front_stop(void) {
 /* -- Python's side -- */
 
 void jfs_front_revoke(int how) {
-    if (how & JFS_REVOKE_STEP) at_hand = 0;
+    if (how & JFS_REVOKE_STEP) front_keeping.at_hand = 0;
     pthread_mutex_lock(&front.device);
     /* P-7: Python is about to change something: nothing that was kept before is answered after it. */
     front.epoch++;
@@ -655,11 +642,6 @@ void jfs_front_revoke(int how) {
         __atomic_store_n(&front.state.live, 0, __ATOMIC_SEQ_CST);
     }
     pthread_mutex_unlock(&front.device);
-}
-
-void jfs_front_keep(int how) {
-    keep_for = at_hand;
-    keep_how = how;
 }
 
 jfs_front_state *jfs_front_state_of(void) { return &front.state; }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "../src/base/jfs_assert.h"
 #include "jfs_front.h"
 
 #define NAME_MAX_BYTES JFS_FRONT_NAME_BYTES
@@ -73,13 +74,44 @@ typedef struct {
     jfs_front_state state; /* set with `device` held, looked at without */
 } front_state;
 
+typedef struct { /* requests that libfuse has yet to read; `device` is held */
+    block *first, **last;
+    uint32_t count;
+    block *spare;
+    uint32_t spares;
+} request_queue;
+
+typedef struct { /* of Python's thread alone: the request that it has, and whether its answer is to be kept */
+    uint64_t at_hand, keep_for;
+    int keep_how;
+} keeping;
+
+/* answer.c */
 extern front_state front;
+extern request_queue front_queue;
+extern keeping front_keeping;
+uint64_t front_now_ns(void);
+int front_write_answer(uint64_t unique, const answer *found);
+void front_refuse_queued(void (*refuse)(uint64_t unique));
+int front_is_written(uint64_t handle);
+
+/* Whether anybody waits for an answer to it. */
+static inline int front_is_answered(uint32_t opcode) {
+    return opcode != FUSE_FORGET && opcode != FUSE_BATCH_FORGET && opcode != FUSE_INTERRUPT && opcode != FUSE_DESTROY;
+}
+
+/* What is wrong with the whole of each file's structures, with `device` held; NULL: nothing. The debug build asks after
+ * each request that is read.
+ */
+const char *front_queue_check(void);
+const char *front_tables_check(void);
+const char *front_publish_check(void);
+const char *front_made_check(void);
 
 /* tables.c */
 int front_find(const struct fuse_in_header *in, const uint8_t *arguments, size_t bytes, answer *found);
 int front_count_lookup(uint64_t nodeid);
-uint64_t front_take_back(uint64_t nodeid, uint64_t lookups);
-int front_forget(const struct fuse_in_header *in, uint8_t *arguments, size_t bytes);
+uint64_t front_uncount(uint64_t nodeid, uint64_t lookups);
 int front_is_opened(uint64_t handle);
 void front_leave_out_flushes(struct fuse_open_out *out);
 void front_unpark(handle_row *row);
@@ -101,7 +133,7 @@ jfs_front_file *front_file_of(uint64_t handle);
 void front_enter_file(jfs_front_file *file);
 void front_leave_file(const jfs_front_file *file);
 int front_flush_file(const struct fuse_in_header *in, const jfs_front_file *file);
-int front_release_file(const struct fuse_in_header *in, jfs_front_file *file);
+int front_release_file(const struct fuse_in_header *in, jfs_front_file *file); /* an own one is for `front_made_closed` then */
 
 /* made.c; 1: answered */
 int front_create(const struct fuse_in_header *in, const uint8_t *arguments, size_t bytes);
@@ -115,11 +147,5 @@ void front_made_closed(jfs_front_file *file);
 /* watch.c; both with `front.device` held */
 void front_note_request(uint64_t unique);
 void front_note_answer(uint64_t unique);
-
-/* front.c */
-uint64_t front_now_ns(void);
-void front_refuse_queued(void (*refuse)(uint64_t unique));
-int front_is_written(uint64_t handle);
-int front_write_answer(uint64_t unique, const answer *found);
 
 #endif

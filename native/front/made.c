@@ -79,6 +79,7 @@ static made_row *made_of(uint64_t nodeid) {
 }
 
 static void drop_node(made_row *row) {
+    JFS_ASSERT(made_of(row->made.nodeid) == row);
     made_row **at = &made_nodes[row->made.nodeid % MADE_NODES];
     while (*at != row) at = &(*at)->next;
     *at = row->next;
@@ -87,6 +88,7 @@ static void drop_node(made_row *row) {
 static int is_open(const made_row *row) { return row->made.file.handle != 0; }
 
 static void drop_open(const made_row *row) {
+    JFS_ASSERT(is_open(row));
     for (uint32_t place = 0; place < front_lent.made; place++)
         if (open_made[place] == row) {
             open_made[place] = open_made[--front_lent.made];
@@ -102,6 +104,7 @@ static void touch(struct fuse_attr *attr) {
 }
 
 static made_row *make(const struct fuse_in_header *in, uint32_t flags, const making *by, created *answers) {
+    JFS_ASSERT(by->way != NULL);
     made_row *row = calloc(1, sizeof *row);
     if (!row) return NULL;
     *answers = by->answer;
@@ -119,6 +122,8 @@ static made_row *make(const struct fuse_in_header *in, uint32_t flags, const mak
 }
 
 static void enter(made_row *row) {
+    JFS_ASSERT(front_lent.made < OPEN_MAX);
+    JFS_ASSERT(made_of(row->made.nodeid) == NULL);
     row->next = made_nodes[row->made.nodeid % MADE_NODES];
     made_nodes[row->made.nodeid % MADE_NODES] = row;
     open_made[front_lent.made++] = row;
@@ -214,6 +219,7 @@ void front_made_wants(uint64_t nodeid) {
 
 /* One that Python does not know. */
 void front_made_closed(jfs_front_file *file) {
+    JFS_ASSERT(file->is_own && file->handle != 0);
     made_row *row = (void *)file;
     drop_open(row);
     front_leave_file(file);
@@ -236,4 +242,18 @@ jfs_front_made *jfs_front_adopt(void) {
     }
     pthread_mutex_unlock(&front.device);
     return row ? &row->made : NULL;
+}
+
+const char *front_made_check(void) {
+    JFS_HOLDS(front_lent.made <= OPEN_MAX);
+    for (uint32_t place = 0; place < front_lent.made; place++) {
+        const made_row *row = open_made[place];
+        JFS_HOLDS(is_open(row));
+        JFS_HOLDS(made_of(row->made.nodeid) == row);
+        JFS_HOLDS(row->made.file.is_own && memchr(row->made.name, 0, sizeof row->made.name));
+    }
+    for (uint32_t place = 0; place < MADE_NODES; place++)
+        for (const made_row *row = made_nodes[place]; row; row = row->next)
+            JFS_HOLDS(row->made.nodeid % MADE_NODES == place && (row->made.lookups || is_open(row)));
+    return NULL;
 }

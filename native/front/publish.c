@@ -24,6 +24,7 @@ static uint64_t staged_seen; /* so many of those that Python flushes were looked
 jfs_front_lent *jfs_front_lent_of(void) { return &front_lent; }
 
 void front_enter_file(jfs_front_file *file) {
+    JFS_ASSERT(front_file_of(file->handle) == NULL);
     jfs_front_file **at = &files[file->handle % FILES];
     file->next = *at;
     *at = file;
@@ -72,6 +73,7 @@ static void note(jfs_front_file *file) {
 }
 
 static void account(const waiting_write *one, int error) {
+    JFS_ASSERT(one->bytes >= one->lines);
     front_lent.news = 1;
     if (!one->file) return;
     if (!one->file->is_own) note(one->file);
@@ -86,6 +88,7 @@ static void account(const waiting_write *one, int error) {
 
 /* All of them the same: they are durable, or nobody knows what is. Who asked may be gone; what it wrote is there. */
 static void answer_first(uint32_t count, int error) {
+    JFS_ASSERT(count <= waiting_count);
     /* P-7: an answer that was kept before this line does not show it; used again, it hides a durable line. */
     front.epoch++; /* what was kept does not show it */
     for (uint32_t place = 0; place < count; place++) {
@@ -101,6 +104,7 @@ static void answer_first(uint32_t count, int error) {
 }
 
 static void settle(void) {
+    JFS_ASSERT(waiting_count == 0 || front_lent.tail != NULL);
     if (!waiting_count || front_lent.defers) return;
     const int error = front_lent.flush(front_lent.tail), is_left = error < 0;
     for (uint32_t place = 0; place < waiting_count; place++) account(&waiting[place], is_left ? 0 : error);
@@ -145,6 +149,7 @@ static int may_answer(const jfs_front_file *file) {
 }
 
 int front_publish(const struct fuse_in_header *in, const uint8_t *arguments, size_t bytes) {
+    JFS_ASSERT(waiting_count <= WAITING_MAX);
     const struct fuse_write_in *asked_for = (const void *)arguments;
     if (bytes < sizeof *asked_for || asked_for->size > bytes - sizeof *asked_for) return front.counts.other++, 0;
     const uint8_t *const lines = arguments + sizeof *asked_for;
@@ -220,12 +225,19 @@ int front_release_file(const struct fuse_in_header *in, jfs_front_file *file) {
         }
     front_write_answer(in->unique, &nothing);
     front.counts.release++;
-    if (file->is_own) {
-        front_made_closed(file);
-    } else {
+    if (!file->is_own) {
         file->closed = front_lent.closed;
         front_lent.closed = file;
         front_lent.news = 1;
     }
     return 1;
+}
+
+const char *front_publish_check(void) {
+    JFS_HOLDS(waiting_count <= WAITING_MAX);
+    for (uint32_t place = 0; place < FILES; place++)
+        for (const jfs_front_file *file = files[place]; file; file = file->next) JFS_HOLDS(file->handle % FILES == place);
+    for (uint32_t place = 0; place < waiting_count; place++)
+        JFS_HOLDS(!waiting[place].file || front_file_of(waiting[place].file->handle) == waiting[place].file);
+    return NULL;
 }

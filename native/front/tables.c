@@ -78,7 +78,10 @@ static uint64_t hash_of(uint64_t parent, const char *name) {
 /* -- attributes and names -- */
 
 /* Whether what was kept as of an epoch holds: `lasts` through what is published in C. */
-static int holds(uint64_t epoch, int lasts) { return epoch >= (lasts ? front.revoked : front.epoch); }
+static int holds(uint64_t epoch, int lasts) {
+    JFS_ASSERT(epoch <= front.epoch);
+    return epoch >= (lasts ? front.revoked : front.epoch);
+}
 
 static node_row *node_of(uint64_t nodeid) {
     node_row *set = &nodes[mixed(nodeid) % (NODES / SET_ROWS) * SET_ROWS];
@@ -112,6 +115,7 @@ void *front_named(const named_table *table, uint64_t parent, uint32_t uid, const
 }
 
 void *front_place_for(const named_table *table, uint64_t parent, uint32_t uid, const char *name) {
+    JFS_ASSERT(strlen(name) < NAME_MAX_BYTES);
     named *found = front_named(table, parent, uid, name);
     if (found) return found;
     named *row = set_of(table, parent, name);
@@ -131,6 +135,7 @@ static name_row *name_of(uint64_t parent, const char *name) { return front_named
 static int is_plain(const char *name) { return name[0] != '.' && name[0] != '_' && strncmp(name, "part-", 5) != 0; }
 
 void front_keep_answer(const asked *of, int32_t error, const uint8_t *content, size_t bytes, int how) {
+    JFS_ASSERT(front.epoch > 0);
     const int lasts = (how & JFS_KEEP_LASTS) != 0;
     front.kept = 1;
     if (of->opcode == FUSE_GETATTR) {
@@ -238,8 +243,7 @@ int front_count_lookup(uint64_t nodeid) {
 }
 
 /* Take back lookups that the front counted. What is left is for Python to take back, whose node may go then. */
-uint64_t front_take_back(uint64_t nodeid, uint64_t lookups) {
-    if (front_made_forgets(nodeid, lookups)) return 0;
+uint64_t front_uncount(uint64_t nodeid, uint64_t lookups) {
     for (count_row **at = &counts[mixed(nodeid) % COUNTS]; *at; at = &(*at)->next) {
         count_row *row = *at;
         if (row->nodeid != nodeid) continue;
@@ -255,26 +259,6 @@ uint64_t front_take_back(uint64_t nodeid, uint64_t lookups) {
     node_row *node = node_of(nodeid);
     if (lookups && node) node->known = node->attributes = 0;
     return lookups;
-}
-
-/* 1: Python need not hear of it. The request is changed to what is left. */
-int front_forget(const struct fuse_in_header *in, uint8_t *arguments, size_t bytes) {
-    if (in->opcode == FUSE_FORGET) {
-        struct fuse_forget_in *one = (void *)arguments;
-        if (bytes < sizeof *one) return 0;
-        one->nlookup = front_take_back(in->nodeid, one->nlookup);
-        return one->nlookup == 0;
-    }
-    struct fuse_batch_forget_in *batch = (void *)arguments;
-    struct fuse_forget_one *list = (void *)(batch + 1);
-    if (bytes < sizeof *batch || batch->count > (bytes - sizeof *batch) / sizeof *list) return 0;
-    uint32_t left = 0;
-    for (uint32_t place = 0; place < batch->count; place++) {
-        list[place].nlookup = front_take_back(list[place].nodeid, list[place].nlookup);
-        if (list[place].nlookup) list[left++] = list[place];
-    }
-    batch->count = left;
-    return left == 0;
 }
 
 /* -- open files -- */
@@ -304,6 +288,7 @@ void jfs_front_opened(uint64_t handle) {
 }
 
 static void drop_content(handle_row *row) {
+    JFS_ASSERT(front.counts.kept_bytes >= row->bytes);
     front.counts.kept_bytes -= row->bytes;
     free(row->content);
     row->content = NULL;
@@ -347,6 +332,7 @@ void jfs_front_content(uint64_t handle, uint64_t offset, const uint8_t *bytes, u
 
 /* Python has it open, and is to close it. */
 static void give_back(uint64_t handle) {
+    JFS_ASSERT(handle_of(handle) != NULL);
     handle_row *row = taken_out(handle);
     row->next = returned;
     returned = row;
@@ -355,6 +341,8 @@ static void give_back(uint64_t handle) {
 
 /* 1: its last user released it, and who opens the file next gets it. */
 int front_park(uint64_t handle) {
+    JFS_ASSERT(handle_of(handle) != NULL);
+    JFS_ASSERT(parked_count <= PARKED_MAX);
     handle_row *row = handle_of(handle);
     if (row->is_parked) return 1;
     if (!front.hot || front.shadow || row->opened != front.epoch) return 0;
@@ -368,6 +356,7 @@ int front_park(uint64_t handle) {
 }
 
 void front_unpark(handle_row *row) {
+    JFS_ASSERT(row->is_parked);
     row->is_parked = 0;
     for (uint32_t place = 0; place < parked_count; place++)
         if (parked[place] == row) {
@@ -456,4 +445,35 @@ int front_find(const struct fuse_in_header *in, const uint8_t *arguments, size_t
     }
     front.counts.other++;
     return 0;
+}
+
+/* -- all of them compared with what is counted -- */
+
+static const char *check_lookups(void) {
+    for (uint32_t place = 0; place < COUNTS; place++)
+        for (const count_row *row = counts[place]; row; row = row->next) {
+            JFS_HOLDS(row->lookups > 0);
+            JFS_HOLDS(mixed(row->nodeid) % COUNTS == place);
+        }
+    return NULL;
+}
+
+const char *front_tables_check(void) {
+    uint64_t kept_bytes = 0;
+    uint32_t opened = 0, are_parked = 0, given_back = 0;
+    for (uint32_t place = 0; place < HANDLES; place++)
+        for (const handle_row *row = handles[place]; row; row = row->next) {
+            opened++;
+            are_parked += row->is_parked != 0;
+            kept_bytes += row->bytes;
+            JFS_HOLDS(mixed(row->handle) % HANDLES == place);
+            JFS_HOLDS(row->content || !row->bytes);
+        }
+    JFS_HOLDS(opened == front.handles);
+    JFS_HOLDS(kept_bytes == front.counts.kept_bytes && kept_bytes <= CONTENT_MAX_BYTES);
+    JFS_HOLDS(parked_count <= PARKED_MAX && are_parked == parked_count);
+    for (uint32_t place = 0; place < parked_count; place++) JFS_HOLDS(parked[place]->is_parked);
+    for (const handle_row *row = returned; row; row = row->next) given_back++;
+    JFS_HOLDS(given_back == front.state.returned);
+    return check_lookups();
 }

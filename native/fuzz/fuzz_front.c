@@ -5,6 +5,7 @@
  * bytes, which run out as zeros. Each request is answered once, handed on once, or swallowed where nobody waits for it.
  */
 #define _GNU_SOURCE
+#include "../front/answer.c"
 #include "../front/front.c"
 #include "../front/made.c"
 #include "../front/publish.c"

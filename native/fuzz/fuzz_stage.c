@@ -95,6 +95,8 @@ static void take_steps(job *j, const uint8_t *data, size_t size) {
             break;
         default: goes_on = stage_record(j, data, size, &used);
         }
+        FUZZ_WHOLE(jfs_ledger_check(j->ledger));
+        FUZZ_WHOLE(jfs_stage_check(j->stage));
         data += used;
         size -= used;
     }
@@ -128,6 +130,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     take_steps(&j, data, size);
     read_back(&j);
     free(j.file);
+    FUZZ_WHOLE(jfs_ledger_check(j.ledger));
+    FUZZ_WHOLE(jfs_stage_check(j.stage));
     jfs_ledger_free(j.ledger);
     jfs_stage_free(j.stage);
     return 0;

@@ -33,6 +33,7 @@ static void apply_file(jfs_state *state, files *all, const uint8_t *data, size_t
     all->count++;
     scan_file(&all->spans[slot], &scan);
     FUZZ_CHECK(jfs_state_apply(state, slot, &all->spans[slot], scan.records, scan.count) == JFS_OK);
+    FUZZ_WHOLE(jfs_state_check(state));
     jfs_scan_free(&scan);
 }
 
@@ -149,11 +150,15 @@ static void adopt(jfs_state *old, const files *all) {
         jfs_scan scan;
         scan_file(&all->spans[slot], &scan);
         FUZZ_CHECK(jfs_state_apply(state, slot, &all->spans[slot], scan.records, scan.count) == JFS_OK);
+        FUZZ_WHOLE(jfs_state_check(state));
         jfs_scan_free(&scan);
     }
     FUZZ_CHECK(jfs_state_finish(state, 0) == JFS_OK);
+    FUZZ_WHOLE(jfs_state_check(state));
     FUZZ_CHECK(jfs_state_measure(state, all->spans, all->count) == JFS_OK);
+    FUZZ_WHOLE(jfs_state_check(state));
     FUZZ_CHECK(jfs_state_adopt(state, old) == JFS_OK);
+    FUZZ_WHOLE(jfs_state_check(state));
     (void)jfs_state_queues(state, queues, ASK_MAX, &count);
     for (uint32_t slot = 0; slot < count && slot < ASK_MAX; slot++) ask_queue(state, all, slot, &queues[slot]);
     jfs_state_free(state);
@@ -163,7 +168,9 @@ static void adopt(jfs_state *old, const files *all) {
 static void lose_bytes(jfs_state *state, const files *all) {
     const uint64_t size = all->count > 0 ? all->spans[0].size_bytes : 0;
     FUZZ_CHECK(jfs_state_unreadable(state, 0, size / 4, size / 2) == JFS_OK);
+    FUZZ_WHOLE(jfs_state_check(state));
     FUZZ_CHECK(jfs_state_measure(state, all->spans, all->count) == JFS_OK);
+    FUZZ_WHOLE(jfs_state_check(state));
 }
 
 static void save_and_load(jfs_state *state) {
@@ -172,6 +179,7 @@ static void save_and_load(jfs_state *state) {
     jfs_state *loaded = NULL;
     FUZZ_CHECK(saved != NULL && jfs_state_save(state, saved, size) == JFS_OK);
     FUZZ_CHECK(jfs_state_load(saved, size, &loaded) == JFS_OK);
+    FUZZ_WHOLE(jfs_state_check(loaded));
     FUZZ_CHECK(jfs_state_save_bytes(loaded) == size);
     again = malloc(size);
     FUZZ_CHECK(again != NULL && jfs_state_save(loaded, again, size) == JFS_OK);
@@ -191,6 +199,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         const size_t length = (head & ~FINISH) < size - 4 ? head & ~FINISH : size - 4;
         if ((head & FINISH) != 0 && !finished) {
             FUZZ_CHECK(jfs_state_finish(state, 1) == JFS_OK);
+            FUZZ_WHOLE(jfs_state_check(state));
             finished = 1;
         }
         apply_file(state, &all, data + 4, length);
@@ -198,7 +207,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         size -= 4 + length;
     }
     if (!finished) FUZZ_CHECK(jfs_state_finish(state, 0) == JFS_OK);
+    FUZZ_WHOLE(jfs_state_check(state));
     FUZZ_CHECK(jfs_state_measure(state, all.spans, all.count) == JFS_OK);
+    FUZZ_WHOLE(jfs_state_check(state));
     ask_everything(state, &all);
     ask_files(state, &all);
     ask_expired(state);

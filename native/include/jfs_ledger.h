@@ -49,6 +49,10 @@ typedef struct {
 jfs_status jfs_ledger_new(jfs_ledger **out);
 void jfs_ledger_free(jfs_ledger *ledger);
 
+/* What is wrong with the ledger as a whole; NULL: nothing. For tests and fuzzers: it takes time for every item. */
+const char *jfs_ledger_check(const jfs_ledger *ledger);
+
+
 /* Makes slot 0, 1, 2... */
 jfs_status jfs_ledger_add_file(jfs_ledger *ledger, uint32_t *slot);
 
@@ -68,7 +72,7 @@ jfs_status jfs_ledger_abandon(jfs_ledger *ledger, int64_t tx_id);
  * or the transaction is prepared already; JFS_HELD: an open transaction changes or deletes the record, or the
  * transaction is prepared and takes nothing more.
  */
-jfs_status jfs_ledger_check(jfs_ledger *ledger, uint8_t kind, int64_t tx_id, int64_t record_id);
+jfs_status jfs_ledger_allows(jfs_ledger *ledger, uint8_t kind, int64_t tx_id, int64_t record_id);
 
 /* Records of the transaction that lie in the file: what PREPARE and COMMIT say when they are written there. */
 uint32_t jfs_ledger_count(const jfs_ledger *ledger, int64_t tx_id, uint32_t slot);

@@ -35,11 +35,15 @@ typedef struct {
 jfs_status jfs_stage_new(jfs_stage **out, uint64_t buffer_bytes);
 void jfs_stage_free(jfs_stage *stage);
 
+/* What is wrong with the stage as a whole; NULL: nothing. For tests and fuzzers. */
+const char *jfs_stage_check(const jfs_stage *stage);
+
+
 /* Empties the buffer for bytes that go to file_offset of a file with that many bytes of room there. */
 void jfs_stage_begin(jfs_stage *stage, uint32_t slot, int32_t rid, uint64_t file_offset, uint64_t room_bytes);
 
 /* Checks, encodes and takes into account. The counts of PREPARE and COMMIT are filled in. JFS_FULL: it does not fit;
- * else as jfs_ledger_check says. Then nothing was done.
+ * else as jfs_ledger_allows says. Then nothing was done.
  */
 jfs_status jfs_stage_one(jfs_stage *stage, jfs_ledger *ledger, uint8_t kind, int64_t tx_id, int64_t record_id,
                          int8_t user_type, const uint8_t *body, uint32_t body_bytes);

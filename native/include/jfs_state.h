@@ -28,6 +28,10 @@ typedef struct {
 jfs_status jfs_state_new(jfs_state **out);
 void jfs_state_free(jfs_state *state);
 
+/* What is wrong with the state as a whole; NULL: nothing. For tests and fuzzers: it takes time for every item. */
+const char *jfs_state_check(const jfs_state *state);
+
+
 /* Applies records in replay order. JFS_TORN: the file lost bytes, only the records before that were applied. */
 jfs_status jfs_state_apply(jfs_state *state, uint32_t file_slot, const jfs_span *file, const jfs_record *records,
                            uint32_t count);

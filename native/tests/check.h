@@ -25,6 +25,16 @@
         }                                                                                                    \
     } while (0)
 
+/* For `jfs_…_check`, which says what is wrong with a whole structure, or NULL. */
+#define CHECK_WHOLE(check)                                                               \
+    do {                                                                                 \
+        const char *const wrong_ = (check);                                              \
+        if (wrong_ != NULL) {                                                            \
+            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, wrong_);   \
+            exit(1);                                                                     \
+        }                                                                                \
+    } while (0)
+
 #define RUN(test)                      \
     do {                               \
         test();                        \

@@ -91,6 +91,11 @@ static inline live live_new(void) {
 }
 
 /* Applies what was not applied yet; the journal may grow and be applied again. */
+static inline void live_free(live *l) {
+    CHECK_WHOLE(jfs_state_check(l->state));
+    jfs_state_free(l->state);
+}
+
 static inline void live_apply(live *l, uint32_t slot, const journal *j) {
     const jfs_scan_options options = {.start_offset = l->applied[slot] == 0 ? 16 : l->applied[slot],
                                       .stop_offset = j->size,
@@ -101,12 +106,14 @@ static inline void live_apply(live *l, uint32_t slot, const journal *j) {
     if (l->file_count <= slot) l->file_count = slot + 1;
     CHECK_EQ(jfs_scan_journal(j->bytes, JOURNAL_BYTES, &options, &scan), JFS_OK);
     CHECK_EQ(jfs_state_apply(l->state, slot, &l->files[slot], scan.records, scan.count), JFS_OK);
+    CHECK_WHOLE(jfs_state_check(l->state));
     l->applied[slot] = scan.end_offset;
     jfs_scan_free(&scan);
 }
 
 static inline void live_finish(live *l) {
     CHECK_EQ(jfs_state_finish(l->state, 0), JFS_OK);
+    CHECK_WHOLE(jfs_state_check(l->state));
     CHECK_EQ(jfs_state_measure(l->state, l->files, l->file_count), JFS_OK);
 }
 

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Builds the C core and its unit tests with the address and undefined-behaviour sanitizers, and runs them.
+# Builds the C core and its unit tests with the address and undefined-behaviour sanitizers and assertions, and runs them.
 set -eu
 cd "$(dirname "$0")/.."
 out=${JOURNALFS_TEST_OUT:-out/tests}
 mkdir -p "$out"
-flags="-std=c11 -g -O1 -Wall -Wextra -Werror -Wno-unused-parameter -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
+flags="-DJFS_DEBUG -std=c11 -g -O1 -Wall -Wextra -Werror -Wno-unused-parameter -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 objects=
 for folder in include src/*/; do flags="$flags -I$folder"; done
 for source in src/*/*.c; do
@@ -24,5 +24,5 @@ for test in ${*:-tests/test_*.c}; do
 done
 # Two threads share the front's tables.
 echo "test_front with the thread sanitizer"
-${CC:-cc} -std=c11 -g -O1 -Wno-unused-parameter -fsanitize=thread -Ifront -Itests tests/test_front.c -lpthread -ldl -o "$out/test_front_threads"
+${CC:-cc} -DJFS_DEBUG -std=c11 -g -O1 -Wno-unused-parameter -fsanitize=thread -Ifront -Itests tests/test_front.c -lpthread -ldl -o "$out/test_front_threads"
 TSAN_OPTIONS=halt_on_error=1 "$out/test_front_threads"

@@ -27,6 +27,7 @@ static journal journal_new(void) {
 
 static void journal_free(journal *it) {
     jfs_stage_free(it->stage);
+    CHECK_WHOLE(jfs_ledger_check(it->ledger));
     jfs_ledger_free(it->ledger);
 }
 

@@ -93,8 +93,8 @@ static void a_loaded_state_is_the_same_and_goes_on(void) {
     check_same(&l, &again);
     free(bytes);
     free(bytes_again);
-    jfs_state_free(l.state);
-    jfs_state_free(again.state);
+    live_free(&l);
+    live_free(&again);
     journal_close(&j);
 }
 
@@ -145,7 +145,7 @@ static void changed_bytes_do_no_harm(void) {
                 changed.applied[0] = 16; /* every record once more */
                 live_apply(&changed, 0, &j);
                 ask_everything(&changed);
-                jfs_state_free(changed.state);
+                live_free(&changed);
             } else {
                 CHECK(status == JFS_MALFORMED || status == JFS_NO_MEMORY);
                 CHECK(changed.state == NULL);
@@ -155,7 +155,7 @@ static void changed_bytes_do_no_harm(void) {
     }
     CHECK(refused > 0);
     free(bytes);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -172,7 +172,7 @@ static void cut_bytes_are_refused(void) {
         free(shorter);
     }
     free(bytes);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -180,7 +180,7 @@ static void an_unfinished_state_is_not_saved(void) {
     uint8_t bytes[4096];
     live l = live_new();
     CHECK_EQ(jfs_state_save(l.state, bytes, sizeof bytes), JFS_RANGE);
-    jfs_state_free(l.state);
+    live_free(&l);
 }
 
 int main(void) {

@@ -63,6 +63,7 @@ static jfs_status stage_one(const jfs_copies *copies, const jfs_line *line, uint
     CHECK_EQ(stage->record_count, progress.records);
     *used_bytes = stage->used_bytes;
     jfs_stage_free(stage);
+    CHECK_WHOLE(jfs_ledger_check(ledger));
     jfs_ledger_free(ledger);
     return status;
 }

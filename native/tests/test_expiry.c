@@ -54,7 +54,7 @@ static void expired_messages_are_found_as_others_go(void) {
     }
     live_apply(&l, 0, &j);
     CHECK_EQ(check_expired(&l, INT64_MAX, gone), 0);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -78,7 +78,7 @@ static void memory_does_not_grow_with_what_is_gone(void) {
         live_apply(&l, 0, &j);
     }
     CHECK(jfs_state_memory(l.state) <= before);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 

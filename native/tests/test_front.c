@@ -11,6 +11,7 @@ static void *may_realloc(void *old, size_t bytes) { return no_memory ? NULL : re
 #define malloc may_malloc
 #define calloc may_calloc
 #define realloc may_realloc
+#include "../front/answer.c"
 #include "../front/front.c"
 #include "../front/made.c"
 #include "../front/publish.c"
@@ -124,7 +125,7 @@ static void test_requests_behind_a_large_one(void) {
     answer_of(unique);
     CHECK(send(kernel, large, sizeof large, 0) == sizeof large && next(request) == sizeof large);
     CHECK(send(kernel, large, sizeof large, 0) == sizeof large);
-    CHECK(jfs_front_wait(-1, 0, 0) == JFS_FRONT_REQUEST && !queue.first);
+    CHECK(jfs_front_wait(-1, 0, 0) == JFS_FRONT_REQUEST && !front_queue.first);
     jfs_front_hold();
     CHECK(read_for_libfuse(front.fd, request, sizeof request, NULL) == sizeof request);
     CHECK(read_for_libfuse(front.fd, request, sizeof request, NULL) == -1 && errno == EINTR);
@@ -140,7 +141,7 @@ static void test_nothing_is_kept_of_anothers_request(void) {
     CHECK(next(request) > 0);
     jfs_front_revoke(JFS_REVOKE_STEP);
     jfs_front_keep(JFS_KEEP_ANSWER);
-    CHECK(keep_for == 0);
+    CHECK(front_keeping.keep_for == 0);
     reply(unique, -ENOENT, NULL, 0);
     answer_of(unique);
 }
@@ -568,7 +569,7 @@ static void test_lines_are_durable_when_their_writes_are_answered(void) {
     CHECK(jfs_front_wait(-1, 1000000000, 0) == JFS_FRONT_REQUEST);
     jfs_front_hold();
     CHECK(answer_of(unique[0])->error == 0);
-    CHECK(rows[4].lines == 1 && take_touched() == 1 && queue.count == 2);
+    CHECK(rows[4].lines == 1 && take_touched() == 1 && front_queue.count == 2);
     CHECK(next(request) > 0);
     rows[3].way = NULL; /* as Python does before it begins */
     CHECK(next(request) > 0);
@@ -770,7 +771,7 @@ static void test_want_of_memory(void) {
     const struct fuse_getattr_in nothing = {0};
     for (int i = 0; i <= SPARES_MAX; i++) ask(FUSE_GETATTR, 7, &nothing, sizeof nothing);
     while (read_one() == READ_QUEUED) continue;
-    CHECK(queue.count > 0 && queue.count <= SPARES_MAX && !queue.spare);
+    CHECK(front_queue.count > 0 && front_queue.count <= SPARES_MAX && !front_queue.spare);
     for (int i = 0; i <= SPARES_MAX; i++) {
         CHECK(next(request) > 0);
         CHECK(((struct fuse_in_header *)(void *)request)->opcode == FUSE_GETATTR);

@@ -70,7 +70,7 @@ static void the_tail_becomes_parts(void) {
     CHECK_EQ(seal(&l, 100, line_bytes - 1), 2); /* a line longer than a part may be gets one of its own */
     CHECK_PART(&l, 4, 8, 0);
     CHECK_PART(&l, 5, 9, 0);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -100,7 +100,7 @@ static void parts_only_shrink(void) {
     CHECK_EQ(seal(&l, 3, UINT64_MAX), 1);
     CHECK_PART(&l, 2, 0);
     CHECK_PART(&l, 3, 2, 0); /* number 2 is never used again */
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -139,7 +139,7 @@ static void a_line_keeps_what_it_was_sealed_with(void) {
     CHECK_EQ(jfs_state_fill_lines(l.state, refs, 2, &sealed, l.files, 0, lines), JFS_RANGE);
     l.files[0].size_bytes = 100;
     CHECK_EQ(jfs_state_fill_lines(l.state, refs, 2, &sealed, l.files, 1, lines), JFS_RANGE);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -166,7 +166,7 @@ static void what_was_hidden_comes_back_to_the_tail(void) {
     CHECK_EQ(seal(&l, 9, UINT64_MAX), 1);
     CHECK_PART(&l, 3, 1, 5, 0);
     CHECK_PART(&l, 2, 3, 4, 0);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -189,7 +189,7 @@ static void parts_survive_closing_up(void) {
     CHECK_TAIL(&l, 606, 607, 608, 609, 610, 0);
     CHECK_EQ(parts_of(&l, parts), 6);
     CHECK_EQ(parts[5].live_bytes, bytes_of(&l, 6));
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -240,7 +240,7 @@ static void the_unmeasured_are_told_each_once(void) {
     CHECK_EQ(jfs_state_measure(l.state, l.files, l.file_count), JFS_OK);
     CHECK_EQ(jfs_state_unmeasured(l.state, found, 8, &count), JFS_OK);
     CHECK_EQ(count, 0);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -273,7 +273,7 @@ static void a_new_measure_changes_the_sums(void) {
     CHECK_EQ(queue_of(&l, Q).live_bytes, 17);
     parts_of(&l, parts);
     CHECK_EQ(parts[0].live_bytes, bytes_of(&l, 1));
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -303,7 +303,7 @@ static void parts_are_found_again(void) {
     two_bytes = ids_of(&l, 2, two);
     CHECK_EQ(ids_of(&l, 3, two + two_bytes), 0);
     CHECK_EQ(jfs_state_part_ids(l.state, slot_of(&l, Q), 1, one, 39, &size_bytes), JFS_RANGE);
-    jfs_state_free(l.state);
+    live_free(&l);
 
     update(&j, ACK, 6, Q, 0);
     sent(&j, 8, Q);
@@ -326,7 +326,7 @@ static void parts_are_found_again(void) {
     CHECK_EQ(keep(&l, UINT32_MAX, one, one_bytes), JFS_RANGE);
     CHECK_EQ(seal(&l, 9, UINT64_MAX), 1);
     CHECK_PART(&l, 16, 8, 0);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 

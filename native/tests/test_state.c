@@ -19,7 +19,7 @@ static void sends_acks_and_deletes(void) {
     CHECK_EQ(queue_of(&l, Q).live_count, 3);
     CHECK_EQ(queue_of(&l, Q).live_bytes, 30);
     CHECK_EQ(anomalies_of(&l, JFS_ANOMALY_ACK_WITHOUT_REF), 0);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -33,7 +33,7 @@ static void delivery_order_is_priority_then_arrival(void) {
     l = live_of(&j);
     CHECK_LIVE(&l, Q, 6, 5, 4, 3, 2, 1, 0);
     CHECK_QUEUE(&l, Q, JFS_ORDER_DELIVERY, JFS_INCLUDE_LIVE, 4, 2, 6, 5, 1, 3, 0);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -51,7 +51,7 @@ static void deletes_reach_backward_and_forward(void) {
     sent(&j, 3, Q);
     l = live_of(&j);
     CHECK_LIVE(&l, Q, 3, 0);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -74,7 +74,7 @@ static void what_comes_before_its_message_is_lost(void) {
     CHECK_EQ(anomalies_of(&l, JFS_ANOMALY_UPDATE_OF_UNKNOWN), 1);
     CHECK_EQ(anomalies_of(&l, JFS_ANOMALY_ACK_WITHOUT_REF), 1);
     CHECK_EQ(anomalies_of(&l, JFS_ANOMALY_NO_REFERENCES), 2);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -106,7 +106,7 @@ static void counts_and_schedules_decorate(void) {
     check_ids(&l, due, count, (const int64_t[]){3, 1, 0});
     CHECK_EQ(jfs_state_find(l.state, slot_of(&l, R), 4, &ref), JFS_OK);
     CHECK_EQ(ref, JFS_NONE);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -132,7 +132,7 @@ static void one_message_in_many_queues(void) {
     put_delete(&j, 1);
     live_apply(&l, 0, &j);
     for (int64_t q = 0; q < QUEUES; q++) CHECK_EQ(queue_of(&l, 100 + q).live_count, 0);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -158,7 +158,7 @@ static void a_message_found_again_moves(void) {
     jfs_state_used_files(l.state, used, 2);
     CHECK_EQ(used[0], 0);
     CHECK_EQ(used[1], 1);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&first);
     journal_close(&second);
 }
@@ -182,7 +182,7 @@ static void records_too_short_are_left_out(void) {
     CHECK_LIVE(&l, Q, 1, 3, 0);
     CHECK_EQ(anomalies_of(&l, JFS_ANOMALY_SHORT_RECORD), 6);
     CHECK_EQ(anomalies_of(&l, JFS_ANOMALY_COMMIT_INCOMPLETE), 0);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -220,7 +220,7 @@ static void side_records_live_and_go(void) {
     live_apply(&l, 0, &j);
     CHECK_EQ(jfs_state_side(l.state, CURSOR_ACK, found, 8, &count), JFS_OK);
     CHECK_EQ(count, 1);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -261,7 +261,7 @@ static void what_becomes_of_pages_is_told(void) {
     CHECK_EQ(lost, 1);
     CHECK_EQ(jfs_state_page_changes(l.state, found, 4, &count, &lost), JFS_OK);
     CHECK_EQ(lost, 0);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -289,7 +289,7 @@ static void follows_what_is_appended(void) {
     put_delete(&j, 1);
     live_apply(&l, 0, &j);
     CHECK_LIVE(&l, Q, 2, 0);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -316,7 +316,7 @@ static void changed_queues_are_told_once(void) {
     CHECK_EQ(jfs_state_queues_changed(l.state, seen, changed, ROOM, &count), JFS_OK);
     CHECK_EQ(count, 1);
     CHECK_EQ(changed[0], R);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -343,7 +343,7 @@ static void a_busy_queue_stays_small(void) {
     CHECK_EQ(counts.messages, 10);
     CHECK_EQ(queue_of(&l, Q).live_count, 10);
     CHECK(jfs_state_memory(l.state) < 500000);
-    jfs_state_free(l.state);
+    live_free(&l);
 }
 
 int main(void) {

@@ -41,6 +41,7 @@ static void stage_all(uint64_t room_bytes) {
     CHECK_EQ(references, TEXTS * 3);
     CHECK_EQ(records, TEXTS * 4);
     jfs_stage_free(stage);
+    CHECK_WHOLE(jfs_ledger_check(ledger));
     jfs_ledger_free(ledger);
     texts_free(&made);
 }
@@ -73,6 +74,7 @@ static void what_is_too_long_stages_nothing(void) {
     CHECK_EQ(jfs_stage_texts(stage, ledger, &batch, source, &line, 1, &progress), JFS_OK);
     CHECK_EQ(stage->record_count, 2);
     jfs_stage_free(stage);
+    CHECK_WHOLE(jfs_ledger_check(ledger));
     jfs_ledger_free(ledger);
     free(source);
     free(address);

@@ -26,7 +26,7 @@ static void commits_take_effect_in_order(void) {
     l = live_of(&j);
     CHECK_LIVE(&l, Q, 2, 3, 1, 0);
     CHECK_EQ(open_transactions(&l, NULL), 0);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -42,7 +42,7 @@ static void a_delete_in_a_transaction_comes_last(void) {
     put_commit(&j, 100, 3);
     l = live_of(&j);
     CHECK_LIVE(&l, Q, 1, 0);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -59,7 +59,7 @@ static void a_wrong_count_drops_the_whole(void) {
     l = live_of(&j);
     CHECK_LIVE(&l, Q, 0);
     CHECK_EQ(anomalies_of(&l, JFS_ANOMALY_COMMIT_INCOMPLETE), 2);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -72,7 +72,7 @@ static void a_commit_of_records_that_are_not_there(void) {
     put_commit(&j, 101, 2);
     l = live_of(&j);
     CHECK_EQ(anomalies_of(&l, JFS_ANOMALY_COMMIT_INCOMPLETE), 1);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -100,7 +100,7 @@ static void counts_are_per_file(void) {
     live_finish(&l);
     CHECK_LIVE(&l, Q, 1, 4, 2, 0);
     CHECK_EQ(anomalies_of(&l, JFS_ANOMALY_COMMIT_INCOMPLETE), 1);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&first);
     journal_close(&second);
     journal_close(&third);
@@ -138,7 +138,7 @@ static void prepared_ones_hide_what_they_do(void) {
     live_apply(&l, 0, &j);
     CHECK_QUEUE(&l, Q, JFS_ORDER_ARRIVAL, JFS_INCLUDE_ALL, 2, 3, 0);
     CHECK_EQ(open_transactions(&l, txs), 0);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -160,7 +160,7 @@ static void rolling_back_shows_again(void) {
     live_apply(&l, 0, &j);
     CHECK_LIVE(&l, Q, 1, 2, 0);
     CHECK_EQ(queue_of(&l, Q).delivering_count, 0);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -182,7 +182,7 @@ static void preparing_again_hides_what_was_added(void) {
     put_commit(&j, 67, 5); /* a wrong count drops the transaction */
     live_apply(&l, 0, &j);
     CHECK_LIVE(&l, Q, 1, 2, 3, 0);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -205,7 +205,7 @@ static void an_incomplete_prepare_does_nothing(void) {
     CHECK_EQ(anomalies_of(&l, JFS_ANOMALY_TX_UNFINISHED), 1);
     CHECK_EQ(open_transactions(&l, txs), 1);
     CHECK_EQ(txs[0].flags, JFS_TX_PREPARED | JFS_TX_INVALID);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -222,7 +222,7 @@ static void unfinished_ones_can_still_end(void) {
     put_commit(&j, 100, 2);
     live_apply(&l, 0, &j);
     CHECK_LIVE(&l, Q, 1, 0);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -239,7 +239,7 @@ static void a_promised_reference_keeps_its_message(void) {
     put_commit(&j, 100, 1);
     live_apply(&l, 0, &j);
     CHECK_LIVE(&l, Q, 1, 0);
-    jfs_state_free(l.state);
+    live_free(&l);
     journal_close(&j);
 }
 
@@ -258,7 +258,7 @@ static void many_at_once_reuse_their_room(void) {
     jfs_state_count(l.state, &counts);
     CHECK_EQ(counts.transactions, 0);
     CHECK(jfs_state_memory(l.state) < 100000);
-    jfs_state_free(l.state);
+    live_free(&l);
 }
 
 int main(void) {

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "index.h"
 
+#include "jfs_assert.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -76,6 +78,7 @@ static void put(item_index *index, const void *items, size_t stride, uint32_t it
 
 /* Puts over that many cells of before. */
 static void put_over(item_index *index, const void *items, size_t stride, uint64_t cells) {
+    JFS_ASSERT(index->before == NULL || index->put_over <= (uint64_t)index->mask_before + 1);
     const uint64_t left = index->before == NULL ? 0 : (uint64_t)index->mask_before + 1 - index->put_over;
     for (uint64_t i = 0; i < cells && i < left; i++) {
         const uint32_t item = index->before[index->put_over++];
@@ -113,6 +116,8 @@ jfs_status index_resize(item_index *index, const void *items, size_t stride, uin
 }
 
 jfs_status index_add(item_index *index, const void *items, size_t stride, uint32_t item) {
+    JFS_ASSERT(item != INDEX_NONE);
+    JFS_ASSERT(index_find(index, items, stride, key_of(items, stride, item)) == INDEX_NONE);
     if (index->cells == NULL || (uint64_t)index->count + 1 > ((uint64_t)index->mask + 1) / 4 * 3) {
         const jfs_status status = cells_for(index, items, stride, index->count + 1);
         if (status != JFS_OK) return status;
@@ -143,6 +148,7 @@ jfs_status index_fill(item_index *index, const void *items, size_t stride, uint3
 
 /* Closes the hole by moving back those that were displaced over it, so that no tombstones pile up. */
 static void close_hole(item_index *index, const void *items, size_t stride, uint32_t hole) {
+    JFS_ASSERT(hole <= index->mask);
     uint32_t at;
     for (at = (hole + 1) & index->mask; index->cells[at] != INDEX_NONE; at = (at + 1) & index->mask) {
         const uint32_t home = (uint32_t)hash_of(index->seeds, key_of(items, stride, index->cells[at])) & index->mask;
@@ -165,6 +171,27 @@ void index_remove(item_index *index, const void *items, size_t stride, int64_t k
     if (cell_before != NULL && *cell_before != INDEX_NONE) *cell_before = GONE;
     if (*cell != INDEX_NONE) close_hole(index, items, stride, (uint32_t)(cell - index->cells));
     if (found) index->count--;
+}
+
+static int cell_holds(const item_index *index, const void *items, size_t stride, uint32_t items_end, uint32_t item) {
+    return item < items_end && index_find(index, items, stride, key_of(items, stride, item)) == item;
+}
+
+int index_check(const item_index *index, const void *items, size_t stride, uint32_t items_end) {
+    const uint64_t cells = index->cells == NULL ? 0 : (uint64_t)index->mask + 1;
+    const uint64_t before = index->before == NULL ? 0 : (uint64_t)index->mask_before + 1;
+    uint64_t found = 0;
+    for (uint64_t i = 0; i < cells; i++) {
+        if (index->cells[i] == INDEX_NONE) continue;
+        if (!cell_holds(index, items, stride, items_end, index->cells[i])) return 0;
+        found++;
+    }
+    for (uint64_t i = index->put_over; i < before; i++) {
+        if (index->before[i] == INDEX_NONE || index->before[i] == GONE) continue;
+        if (!cell_holds(index, items, stride, items_end, index->before[i])) return 0;
+        found++;
+    }
+    return found == index->count;
 }
 
 static void set_put(id_set *set, int64_t id) {

@@ -47,6 +47,8 @@ jfs_status index_fill(item_index *index, const void *items, size_t stride, uint3
 
 /* Makes room for `count` items at once, or shrinks to what that needs. */
 jfs_status index_resize(item_index *index, const void *items, size_t stride, uint32_t count);
+/* True if each cell names an item below `items_end` that is found by its key, and `count` says how many there are. */
+int index_check(const item_index *index, const void *items, size_t stride, uint32_t items_end);
 void index_clear(item_index *index); /* empty, memory freed, seeds kept */
 uint64_t index_bytes(const item_index *index);
 

@@ -28,22 +28,6 @@ void jfs_ledger_drop_file(jfs_ledger *ledger, uint32_t slot) {
     }
 }
 
-/* Few files are cancelled from one file, and mostly the same one again: searched from the newest. */
-jfs_status ledger_negative(jfs_ledger *ledger, uint32_t in_slot, uint32_t of_slot, int64_t count) {
-    file_entry *const file = &ledger->files[in_slot];
-    jfs_status status;
-    for (uint32_t n = file->negative_count; n-- > 0;) {
-        if (file->negatives[n].file == of_slot) {
-            file->negatives[n].count += count;
-            return JFS_OK;
-        }
-    }
-    status = ledger_grow((void **)&file->negatives, file->negative_count, &file->negative_room,
-                         sizeof *file->negatives);
-    if (status == JFS_OK) file->negatives[file->negative_count++] = (jfs_ledger_cancelled){of_slot, count};
-    return status;
-}
-
 jfs_status jfs_ledger_cancels(jfs_ledger *ledger, uint32_t in_slot, jfs_ledger_cancelled *out, uint32_t room,
                               uint32_t *count) {
     const file_entry *file;
@@ -83,6 +67,7 @@ static jfs_status reckoning_make(reckoning *made, const jfs_ledger *ledger, cons
 
 /* Whether a file cancels something in an earlier one that stays. */
 static int is_needed(const reckoning *made, const file_entry *file, uint32_t place, const uint8_t *reclaimable) {
+    JFS_ASSERT(place != UINT32_MAX);
     for (uint32_t n = 0; n < file->negative_count; n++) {
         const uint32_t earlier = made->place[file->negatives[n].file];
         if (earlier < place && !reclaimable[earlier] && file->negatives[n].count != 0) return 1;

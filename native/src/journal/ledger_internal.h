@@ -1,8 +1,11 @@
-/* Inside of the ledger: ledger.c (live records), ledger_tx.c (transactions), ledger_files.c (files). */
+/* Inside of the ledger: ledger_live.c (live records), ledger_tx.c (transactions), ledger_files.c (files), and
+ * ledger.c, which applies records to all of them.
+ */
 #ifndef JFS_LEDGER_INTERNAL_H
 #define JFS_LEDGER_INTERNAL_H
 
 #include "index.h"
+#include "jfs_assert.h"
 #include "jfs_ledger.h"
 
 #define NONE UINT32_MAX
@@ -110,8 +113,12 @@ jfs_status ledger_grow(void **items, uint32_t count, uint32_t *room, size_t stri
 /* Makes room for `more` items behind the first `count`. */
 jfs_status ledger_room(void **items, uint32_t count, uint32_t *room, size_t stride, uint64_t more);
 
+/* The entry with this id; NULL if there is none. `find` settles ended transactions first that may still change it,
+ * `find_now` does not, and `find_any` also finds the leftovers of records that are not there.
+ */
 live_entry *ledger_find(jfs_ledger *ledger, int64_t id);
-live_entry *ledger_find_now(const jfs_ledger *ledger, int64_t id); /* whatever is still to be settled */
+live_entry *ledger_find_now(const jfs_ledger *ledger, int64_t id);
+live_entry *ledger_find_any(const jfs_ledger *ledger, int64_t id);
 tx_entry *ledger_find_tx(const jfs_ledger *ledger, int64_t tx_id);
 
 /* Effects of records that count, in the file where they lie. */

@@ -13,6 +13,7 @@ tx_entry *ledger_find_tx(const jfs_ledger *ledger, int64_t tx_id) {
 }
 
 static void tx_release(tx_entry *tx) {
+    JFS_ASSERT(tx->used);
     free(tx->operations);
     free(tx->touched);
     memset(tx, 0, sizeof *tx);
@@ -50,6 +51,7 @@ static jfs_status tx_get(jfs_ledger *ledger, int64_t tx_id, tx_entry **out) {
 
 /* A file is kept by each transaction that wrote into it, until a later file says how the transaction ended. */
 static jfs_status tx_touch(jfs_ledger *ledger, tx_entry *tx, uint32_t slot) {
+    JFS_ASSERT(slot < ledger->file_count);
     jfs_status status;
     for (uint32_t i = tx->touched_count; i-- > 0;) {
         if (tx->touched[i] == slot) return JFS_OK;
@@ -122,6 +124,8 @@ static int64_t may_live(const tx_operation *operation) {
 }
 
 static jfs_status tx_operate(jfs_ledger *ledger, uint32_t slot, const jfs_record *record) {
+    JFS_ASSERT(slot < ledger->file_count);
+    JFS_ASSERT(record->kind >= JFS_ADD_TX && record->kind <= JFS_DELETE_TX);
     tx_entry *tx;
     tx_operation operation = {record->record_id, slot, record->length, record->kind, record->user_type, 0, NONE};
     jfs_status status = tx_get(ledger, record->tx_id, &tx);
@@ -140,6 +144,7 @@ static jfs_status tx_operate(jfs_ledger *ledger, uint32_t slot, const jfs_record
 }
 
 static jfs_status tx_prepare(jfs_ledger *ledger, uint32_t slot, const jfs_record *record) {
+    JFS_ASSERT(slot < ledger->file_count);
     tx_entry *tx;
     jfs_status status = tx_get(ledger, record->tx_id, &tx);
     if (status != JFS_OK) return status;
@@ -189,6 +194,8 @@ static jfs_status settle(jfs_ledger *ledger, tx_entry *tx, const tx_operation *o
 
 /* What the next of its operations do takes effect, or is taken back. */
 static jfs_status settle_some(jfs_ledger *ledger, tx_entry *tx, uint32_t operations) {
+    JFS_ASSERT(tx->used);
+    JFS_ASSERT(tx->settled <= tx->operation_count);
     jfs_status status = JFS_OK;
     for (; tx->settled < tx->operation_count && operations > 0 && status == JFS_OK; operations--) {
         const tx_operation *const operation = &tx->operations[tx->settled++];
@@ -230,6 +237,19 @@ void ledger_settle_all(jfs_ledger *ledger) {
     while (!ledger->failed && jfs_ledger_settle(ledger, UINT32_MAX) == JFS_FULL) continue;
 }
 
+/* Whether a transaction that has ended may still have to change it. */
+static int is_behind(const jfs_ledger *ledger, const live_entry *entry) {
+    if (entry->flags & LIVE_PENDING) return ledger->txs[entry->held].ended;
+    return ledger->ended_claims > 0 && ((entry->flags & LIVE_DOOMED) || entry->held > 0);
+}
+
+live_entry *ledger_find(jfs_ledger *ledger, int64_t id) {
+    live_entry *const entry = ledger_find_now(ledger, id);
+    if (ledger->first_ended == NONE || entry == NULL || !is_behind(ledger, entry)) return entry;
+    ledger_settle_all(ledger);
+    return ledger_find_now(ledger, id);
+}
+
 /* Whether it changes what is not there: updates of that may be among what is still to be settled. */
 static int changes_absent(const tx_entry *tx) {
     for (uint32_t i = 0; i < tx->operation_count; i++) {
@@ -240,6 +260,8 @@ static int changes_absent(const tx_entry *tx) {
 
 /* It is open no more, and what its operations do is settled. */
 static jfs_status tx_settle(jfs_ledger *ledger, tx_entry *tx, int committed) {
+    JFS_ASSERT(tx->used);
+    JFS_ASSERT(!tx->ended);
     const uint32_t number = (uint32_t)(tx - ledger->txs);
     jfs_status status;
     index_remove(&ledger->tx_index, ledger->txs, sizeof *ledger->txs, tx->id);
@@ -283,6 +305,8 @@ static jfs_status keep_for_good(jfs_ledger *ledger, int64_t tx_id) {
 }
 
 static jfs_status tx_end(jfs_ledger *ledger, uint32_t slot, const jfs_record *record) {
+    JFS_ASSERT(slot < ledger->file_count);
+    JFS_ASSERT(record->kind == JFS_COMMIT || record->kind == JFS_ROLLBACK);
     tx_entry *const tx = ledger_find_tx(ledger, record->tx_id);
     jfs_status status = JFS_OK;
     int committed;

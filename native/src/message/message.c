@@ -1,16 +1,6 @@
 /* Which decoder a payload belongs to. */
 #include "message.h"
 
-void jfs_incomplete(jfs_message *message, const char *reason) {
-    if (message->damage == NULL) message->damage = reason;
-}
-
-int jfs_damaged(jfs_message *message, const char *reason) {
-    jfs_incomplete(message, reason);
-    message->undecoded = 1;
-    return 0;
-}
-
 /* What is overwritten may say another id, or none: the one of the record is what it is listed and acknowledged by. */
 static void name_by_record(jfs_message *message, int64_t record_id) {
     if (message->has & JFS_HAS_ID) message->irregular = 1;

@@ -1,6 +1,8 @@
 /* Staging: one buffer's worth of records for one file. */
 #include "jfs_stage.h"
 
+#include "jfs_assert.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +29,20 @@ void jfs_stage_free(jfs_stage *stage) {
     free(stage);
 }
 
+const char *jfs_stage_check(const jfs_stage *stage) {
+    uint64_t at = stage->file_offset;
+    JFS_HOLDS(stage->used_bytes <= stage->room_bytes && stage->room_bytes <= stage->buffer_bytes);
+    JFS_HOLDS(stage->record_count <= stage->record_room);
+    for (uint32_t i = 0; i < stage->record_count; i++) {
+        JFS_HOLDS(stage->records[i].offset >= at);
+        at = (uint64_t)stage->records[i].offset + stage->records[i].length;
+    }
+    JFS_HOLDS(at <= stage->file_offset + stage->used_bytes);
+    return NULL;
+}
+
 void jfs_stage_begin(jfs_stage *stage, uint32_t slot, int32_t rid, uint64_t file_offset, uint64_t room_bytes) {
+    JFS_ASSERT(stage->bytes != NULL);
     stage->slot = slot;
     stage->rid = rid;
     stage->file_offset = file_offset;
@@ -50,6 +65,7 @@ static jfs_status records_grow(jfs_stage *stage) {
 
 /* What a scan of the file would say of the record. */
 static jfs_record scanned(const jfs_stage *stage, const jfs_new_record *record, uint64_t total) {
+    JFS_ASSERT(total >= 4 && stage->used_bytes + total <= stage->room_bytes);
     const uint8_t kind = record->kind;
     const int has_body = kind <= JFS_DELETE_TX || kind == JFS_PREPARE;
     jfs_record out = {0};
@@ -72,7 +88,7 @@ static jfs_status put_one(jfs_stage *stage, jfs_ledger *ledger, jfs_new_record r
     uint32_t done;
     if (total == 0) return JFS_MALFORMED;
     if (total > stage->room_bytes - stage->used_bytes) return JFS_FULL;
-    status = jfs_ledger_check(ledger, record.kind, record.tx_id, record.record_id);
+    status = jfs_ledger_allows(ledger, record.kind, record.tx_id, record.record_id);
     if (status == JFS_OK) status = records_grow(stage);
     if (status != JFS_OK) return status;
     if (record.kind == JFS_PREPARE || record.kind == JFS_COMMIT) {
@@ -101,6 +117,8 @@ jfs_status jfs_stage_one(jfs_stage *stage, jfs_ledger *ledger, uint8_t kind, int
 }
 
 uint64_t jfs_stage_seal(jfs_stage *stage, uint64_t alignment_bytes) {
+    JFS_ASSERT(alignment_bytes > 0);
+    JFS_ASSERT(stage->used_bytes <= stage->room_bytes);
     const uint64_t padded = (stage->used_bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
     if (padded > stage->buffer_bytes) return 0;
     memset(stage->bytes + stage->used_bytes, 0, (size_t)(padded - stage->used_bytes));

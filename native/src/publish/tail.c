@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <time.h>
 
+#include "jfs_assert.h"
 #include "now.h"
 #include "text_message.h"
 
@@ -19,7 +20,10 @@ static int64_t wall_ms(const jfs_tail *tail) {
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static uint64_t room(const jfs_tail *tail) { return tail->stage->room_bytes - tail->stage->used_bytes; }
+static uint64_t room(const jfs_tail *tail) {
+    JFS_ASSERT(tail->stage->used_bytes <= tail->stage->room_bytes);
+    return tail->stage->room_bytes - tail->stage->used_bytes;
+}
 
 /* What all records of some texts take at most. */
 static uint64_t needed_bytes(const jfs_text_batch *batch, const jfs_stretch *texts, uint32_t count, int alone) {
@@ -38,6 +42,8 @@ static int takes(const jfs_tail *tail, const jfs_tail_way *way) {
 }
 
 static void fill_in(const jfs_tail *tail, const jfs_tail_way *way, int alone) {
+    JFS_ASSERT(tail->id_last < tail->id_end);
+    JFS_ASSERT(way->open);
     jfs_text_batch *const batch = way->batch;
     const uint64_t now = (uint64_t)wall_ms(tail), step = now * STEPS_PER_MS + before_1970;
     batch->turn = way->turn;
@@ -49,6 +55,8 @@ static void fill_in(const jfs_tail *tail, const jfs_tail_way *way, int alone) {
 }
 
 static void count_up(jfs_tail *tail, jfs_tail_way *way, const jfs_stretch *texts, uint32_t count) {
+    JFS_ASSERT(count > 0);
+    JFS_ASSERT(tail->id_last < tail->id_end);
     const uint64_t bytes = count * way->each_bytes + 2 * (texts[count - 1].end - texts[0].begin);
     tail->id_last = way->batch->first_id + count - 1;
     tail->step_last = way->batch->user_id_step + count - 1;
@@ -62,6 +70,7 @@ static void count_up(jfs_tail *tail, jfs_tail_way *way, const jfs_stretch *texts
 }
 
 jfs_status jfs_tail_stage(jfs_tail *tail, jfs_tail_way *way, const uint8_t *lines, uint64_t length) {
+    JFS_ASSERT(tail->stage != NULL && tail->ledger != NULL);
     jfs_stretch texts[JFS_TAIL_TEXTS_MAX];
     jfs_batch_progress progress = {0};
     uint64_t found;
@@ -108,6 +117,7 @@ static int32_t written(const jfs_tail *tail, uint64_t length) {
 }
 
 static void begin_again(jfs_tail *tail) {
+    JFS_ASSERT(tail->end >= tail->records_end);
     const uint64_t used = tail->end + tail->spared_bytes;
     const uint64_t left = used < tail->whole_bytes ? tail->whole_bytes - used : 0;
     jfs_stage_begin(tail->stage, tail->stage->slot, tail->stage->rid, tail->end,
@@ -122,6 +132,7 @@ static void measure(jfs_tail *tail, uint64_t took, uint64_t length) {
 }
 
 int32_t jfs_tail_flush(jfs_tail *tail) {
+    JFS_ASSERT(jfs_stage_check(tail->stage) == NULL);
     jfs_stage *const stage = tail->stage;
     if (tail->error != 0 || stage->record_count == 0) return tail->error;
     const uint64_t begun = jfs_now_ns();

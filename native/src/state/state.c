@@ -1,37 +1,6 @@
 /* The live set as a whole: its life, the end of the load, and questions about single items. */
 #include "state_internal.h"
 
-enum { VECTOR_FIRST = 8, VECTOR_LONG = 65536 };
-
-jfs_status vector_grow(void *items, uint32_t *capacity, size_t item_bytes, uint32_t wanted) {
-    /* The kernel moves long arrays without copying them, and what they have too much of is most of what is wasted. */
-    const uint32_t more = *capacity < VECTOR_LONG ? *capacity / 2 : *capacity / 16;
-    uint64_t room = (uint64_t)*capacity + more + VECTOR_FIRST;
-    void *held, *grown;
-    if (room < wanted) room = wanted;
-    if (room >= JFS_NONE) return JFS_NO_MEMORY; /* JFS_NONE is no index */
-    memcpy(&held, items, sizeof held);
-    grown = realloc(held, (size_t)room * item_bytes);
-    if (grown == NULL) return JFS_NO_MEMORY;
-    memcpy(items, &grown, sizeof grown);
-    *capacity = (uint32_t)room;
-    return JFS_OK;
-}
-
-void vector_shrink(void *items, uint32_t *capacity, size_t item_bytes, uint32_t count) {
-    void *held, *less = NULL;
-    if (*capacity == count) return;
-    memcpy(&held, items, sizeof held);
-    if (count == 0) {
-        free(held);
-    } else {
-        less = realloc(held, (size_t)count * item_bytes);
-        if (less == NULL) return; /* keeping the larger one is no failure */
-    }
-    memcpy(items, &less, sizeof less);
-    *capacity = count;
-}
-
 jfs_status jfs_state_new(jfs_state **out) {
     jfs_status status = JFS_NO_MEMORY;
     jfs_state *state = calloc(1, sizeof *state);
@@ -85,18 +54,6 @@ void jfs_state_free(jfs_state *state) {
     index_free(&state->schedule_index);
     id_set_free(&state->deleted);
     free(state);
-}
-
-void anomalies_sweep(jfs_state *state) {
-    uint32_t to = 0;
-    for (uint32_t i = 0; i < state->anomalies.count; i++) {
-        const jfs_anomaly *const anomaly = &state->anomalies.items[i];
-        /* What a deleted message's records lacked does not matter: its first records were reclaimed. */
-        if (anomaly->kind <= JFS_ANOMALY_ACK_WITHOUT_REF && id_set_has(&state->deleted, anomaly->a)) continue;
-        state->anomalies.items[to++] = *anomaly;
-    }
-    state->anomalies_seen -= state->anomalies.count - to;
-    state->anomalies.count = to;
 }
 
 /* A delete removes every record of its id, earlier or later in the journal. */

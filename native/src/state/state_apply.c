@@ -3,17 +3,6 @@
 #include "jfs_guard.h"
 #include "state_internal.h"
 
-/* User record types of the message journal that are about messages and references. */
-enum {
-    TYPE_ADD_LARGE = 30,
-    TYPE_ADD_REF = 32,
-    TYPE_ACKNOWLEDGE = 33,
-    TYPE_DELIVERY_COUNT = 34,
-    TYPE_PAGE_TX = 35,
-    TYPE_SCHEDULE = 36,
-    TYPE_ADD_MESSAGE = 45
-};
-
 /* Bytes at the start of a body that hold its fixed numbers, at most; and how many records are decoded at a time. */
 enum { HEAD_BYTES = 24, CHUNK = 256 };
 
@@ -28,17 +17,17 @@ typedef struct {
 
 static layout layout_of(int user_type) {
     switch (user_type) {
-        case TYPE_ADD_REF:
-        case TYPE_ACKNOWLEDGE: return (layout){8, 0, 0, 8};
+        case TYPE_ADD_REFERENCE:
+        case TYPE_ACKNOWLEDGE_REFERENCE: return (layout){8, 0, 0, 8};
         case TYPE_DELIVERY_COUNT:
-        case TYPE_PAGE_TX: return (layout){8, 4, 0, 12};
-        case TYPE_SCHEDULE: return (layout){8, 8, 0, 16};
-        case 29: return (layout){8, 0, 0, 8};  /* pending large message */
-        case 39:                               /* cursor acknowledgement */
-        case 42: return (layout){8, 8, 4, 20}; /* page complete */
-        case 40: return (layout){8, 8, 8, 16}; /* page counter; old ones lack the bytes */
-        case 41: return (layout){8, 4, 8, 12}; /* page counter increment; the same */
-        case 43: return (layout){8, 8, 0, 16}; /* pending page counter */
+        case TYPE_PAGE_TRANSACTION: return (layout){8, 4, 0, 12};
+        case TYPE_SCHEDULED_TIME: return (layout){8, 8, 0, 16};
+        case TYPE_LARGE_MESSAGE_PENDING: return (layout){8, 0, 0, 8};
+        case TYPE_ACKNOWLEDGE_CURSOR:
+        case TYPE_PAGE_COMPLETE: return (layout){8, 8, 4, 20};
+        case TYPE_PAGE_COUNTER_VALUE: return (layout){8, 8, 8, 16};     /* old ones lack the bytes */
+        case TYPE_PAGE_COUNTER_INCREMENT: return (layout){8, 4, 8, 12}; /* the same */
+        case TYPE_PAGE_COUNTER_PENDING: return (layout){8, 8, 0, 16};
         default: return (layout){0, 0, 0, 0};
     }
 }
@@ -59,71 +48,6 @@ static int decode_numbers(jfs_operation *op, const uint8_t *head) {
     op->b = take(head, head_bytes, &at, fields.b);
     op->c = take(head, head_bytes, &at, fields.c);
     return op->body_bytes >= fields.required;
-}
-
-jfs_status anomaly_add(jfs_state *state, uint32_t kind, int64_t a, int64_t b, uint32_t file_slot, uint32_t offset) {
-    jfs_status status = JFS_OK;
-    if (state->history && kind != JFS_ANOMALY_IN_DAMAGE && kind != JFS_ANOMALY_SHORT_RECORD) return JFS_OK;
-    state->anomalies_seen++;
-    /* Most turn out to be ends of messages whose beginnings were reclaimed: what are too many is seen afterwards. */
-    status = VECTOR_ROOM(&state->anomalies);
-    if (status == JFS_OK) state->anomalies.items[state->anomalies.count++] = (jfs_anomaly){a, b, kind, file_slot, offset};
-    return status;
-}
-
-static jfs_status unknown(jfs_state *state, uint32_t kind, const jfs_operation *op) {
-    return anomaly_add(state, kind, op->record_id, op->a, op->file_slot, op->body_offset);
-}
-
-static jfs_status apply_reference(jfs_state *state, const jfs_operation *op) {
-    const uint32_t message = message_of_operation(state, op);
-    const int was_there = op->user_type == TYPE_ACKNOWLEDGE && op->b == ACK_OF_FOUND;
-    uint32_t slot, ref;
-    jfs_status status = JFS_OK;
-    if (op->user_type == TYPE_ADD_REF) {
-        /* The broker, too, loses a reference that comes before its message. */
-        if (message == JFS_NONE) return unknown(state, JFS_ANOMALY_REF_OF_UNKNOWN, op);
-        status = queue_slot(state, op->a, &slot);
-        return status == JFS_OK ? ref_add(state, message, slot) : status;
-    }
-    if (message == JFS_NONE) {
-        if (was_there) return JFS_OK;
-        return unknown(state, op->user_type == TYPE_ACKNOWLEDGE ? JFS_ANOMALY_ACK_OF_UNKNOWN
-                                                                : JFS_ANOMALY_UPDATE_OF_UNKNOWN, op);
-    }
-    slot = queue_find(state, op->a);
-    ref = slot == JFS_NONE ? JFS_NONE : ref_find(state, message, slot);
-    if (op->user_type != TYPE_ACKNOWLEDGE) {
-        /* Compaction writes these last, so the reference may be acknowledged already: nothing unusual. */
-        return ref == JFS_NONE ? JFS_OK : ref_decorate(state, ref, op->user_type, op->b);
-    }
-    if (ref == JFS_NONE) return was_there ? JFS_OK : unknown(state, JFS_ANOMALY_ACK_WITHOUT_REF, op);
-    ref_remove(state, ref);
-    return JFS_OK;
-}
-
-static jfs_status apply_delete(jfs_state *state, int64_t id) {
-    const uint32_t message = message_find(state, id);
-    if (message != JFS_NONE) message_remove(state, message);
-    side_remove(state, id);
-    return state->finished && state->anomalies.count == 0 ? JFS_OK : id_set_add(&state->deleted, id);
-}
-
-jfs_status effect_apply(jfs_state *state, const jfs_operation *effect) {
-    if (state->history) return history_apply(state, effect);
-    if (effect->kind == JFS_DELETE) return apply_delete(state, effect->record_id);
-    switch (effect->user_type) {
-        case TYPE_ADD_LARGE:
-        case TYPE_ADD_MESSAGE: return message_add(state, effect);
-        case TYPE_ADD_REF:
-        case TYPE_ACKNOWLEDGE:
-        case TYPE_DELIVERY_COUNT:
-        case TYPE_SCHEDULE: return apply_reference(state, effect);
-        case TYPE_PAGE_TX:
-            if (effect->kind == JFS_UPDATE) return side_update(state, effect);
-            return side_add(state, effect);
-        default: return side_add(state, effect);
-    }
 }
 
 static uint8_t effect_kind(uint8_t kind) {

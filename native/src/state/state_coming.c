@@ -3,12 +3,13 @@
  */
 #include "state_internal.h"
 
-enum { TYPE_ADD_REF = 32 };
-
 /* Operations from which on it pays; and queues up to which one is soon found. What goes to others waits for the commit. */
 enum { LONG = 4096, COMINGS_OF_ONE_MAX = 8 };
 
-static coming_item *coming_of(jfs_state *state, uint32_t coming) { return &state->comings.items[coming]; }
+static coming_item *coming_of(jfs_state *state, uint32_t coming) {
+    JFS_ASSERT(coming < state->comings.count);
+    return &state->comings.items[coming];
+}
 
 /* JFS_NONE, with JFS_OK: the transaction gives to as many as it may already. */
 static jfs_status coming_for(jfs_state *state, tx_item *tx, int64_t queue_id, uint32_t *found) {
@@ -56,7 +57,7 @@ static jfs_status take(jfs_state *state, tx_item *tx, const jfs_operation *op) {
         tx->foreseen += m->file_slot == op->file_slot && m->body_offset == op->body_offset;
         return JFS_OK;
     }
-    if (op->user_type != TYPE_ADD_REF) return JFS_OK;
+    if (op->user_type != TYPE_ADD_REFERENCE) return JFS_OK;
     status = coming_for(state, tx, op->a, &coming);
     if (status != JFS_OK || coming == JFS_NONE) return status;
     tx->foreseen++;
@@ -64,6 +65,8 @@ static jfs_status take(jfs_state *state, tx_item *tx, const jfs_operation *op) {
 }
 
 jfs_status coming_take(jfs_state *state, uint32_t found) {
+    JFS_ASSERT(found < state->txs.count);
+    JFS_ASSERT(state->txs.items[found].used);
     tx_item *const tx = &state->txs.items[found];
     jfs_status status = JFS_OK;
     if (tx->comes) return take(state, tx, &state->ops.items[tx->last_op].op);
@@ -76,6 +79,9 @@ jfs_status coming_take(jfs_state *state, uint32_t found) {
 }
 
 static jfs_status append(jfs_state *state, queue_item *from, uint32_t slot) {
+    JFS_ASSERT(slot < state->queues.count);
+    JFS_ASSERT(from->parts.count == 0);
+    JFS_ASSERT(from->delivering_count == 0);
     queue_item *const to = &state->queues.items[slot];
     const uint64_t wanted = (uint64_t)to->arrival.count + from->held;
     jfs_status status = JFS_OK;

@@ -19,6 +19,7 @@ static void sift_up(expiry_item *items, uint32_t at) {
 }
 
 static void sift_down(expiry_item *items, uint32_t count, uint32_t at) {
+    JFS_ASSERT(at < count || count == 0);
     for (;;) {
         const uint64_t left = 2 * (uint64_t)at + 1;
         uint32_t least = at;
@@ -44,6 +45,8 @@ static void drop_dead(jfs_state *state) {
 }
 
 jfs_status expiry_add(jfs_state *state, uint32_t message, int64_t expiration_ms) {
+    JFS_ASSERT(message < state->messages.count);
+    JFS_ASSERT(state->live_expiries <= state->expiries.count);
     message_item *const m = &state->messages.items[message];
     jfs_status status;
     if (expiration_ms <= 0 || (m->state & MESSAGE_EXPIRES)) return JFS_OK;
@@ -58,6 +61,7 @@ jfs_status expiry_add(jfs_state *state, uint32_t message, int64_t expiration_ms)
 }
 
 static void pop(jfs_state *state) {
+    JFS_ASSERT(state->expiries.count > 0);
     state->expiries.items[0] = state->expiries.items[--state->expiries.count];
     sift_down(state->expiries.items, state->expiries.count, 0);
 }

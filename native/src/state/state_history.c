@@ -3,8 +3,6 @@
 #include "jfs_history.h"
 #include "state_internal.h"
 
-enum { TYPE_ADD_LARGE = 30, TYPE_ADD_REF = 32, TYPE_ADD_MESSAGE = 45, TYPE_MESSAGE_BODY = 49 };
-
 void jfs_history_begin(jfs_state *state) {
     state->history = HISTORY_TAKES;
     state->followed_slot = UINT32_MAX;
@@ -17,7 +15,7 @@ static int sent_before(const jfs_state *state, const tx_item *tx) {
     for (uint32_t op = tx->first_op; op != JFS_NONE; op = state->ops.items[op].next) {
         const jfs_operation *const one = &state->ops.items[op].op;
         if (one->file_slot >= state->followed_slot) return 0; /* operations are in the order of files */
-        if (one->user_type == TYPE_ADD_LARGE || one->user_type == TYPE_ADD_MESSAGE) return 1;
+        if (one->user_type == TYPE_LARGE_MESSAGE || one->user_type == TYPE_MESSAGE) return 1;
     }
     return 0;
 }
@@ -40,15 +38,15 @@ static jfs_status note_end(jfs_state *state, const jfs_operation *op, uint32_t k
 
 uint8_t history_effect(const jfs_record *record) {
     switch (record->user_type) {
-        case TYPE_ADD_LARGE:
-        case TYPE_ADD_MESSAGE: return JFS_ADD;
-        case TYPE_ADD_REF: return JFS_UPDATE;
+        case TYPE_LARGE_MESSAGE:
+        case TYPE_MESSAGE: return JFS_ADD;
+        case TYPE_ADD_REFERENCE: return JFS_UPDATE;
         default: return 0;
     }
 }
 
 jfs_status history_apply(jfs_state *state, const jfs_operation *op) {
-    const int adds = op->user_type == TYPE_ADD_LARGE || op->user_type == TYPE_ADD_MESSAGE;
+    const int adds = op->user_type == TYPE_LARGE_MESSAGE || op->user_type == TYPE_MESSAGE;
     const uint32_t message = message_find(state, op->record_id);
     uint32_t slot;
     jfs_status status = JFS_OK;
@@ -59,7 +57,7 @@ jfs_status history_apply(jfs_state *state, const jfs_operation *op) {
     }
     if (message == JFS_NONE) return JFS_OK;
     if (op->user_type == JFS_END_ACKNOWLEDGED) return note_end(state, op, JFS_END_ACKNOWLEDGED);
-    if (op->user_type != TYPE_ADD_REF) return JFS_OK;
+    if (op->user_type != TYPE_ADD_REFERENCE) return JFS_OK;
     if (state->history == HISTORY_ENDS) return note_end(state, op, JFS_END_CAME);
     status = queue_slot(state, op->a, &slot);
     return status == JFS_OK ? ref_add(state, message, slot) : status;
@@ -172,7 +170,7 @@ jfs_status jfs_history_pieces(const jfs_record *records, uint32_t count, const i
     uint32_t there = 0;
     for (uint32_t i = 0; i < count; i++) {
         const jfs_record *const record = &records[i];
-        if (record->kind != JFS_EVENT || record->user_type != TYPE_MESSAGE_BODY) continue;
+        if (record->kind != JFS_EVENT || record->user_type != TYPE_LARGE_MESSAGE_BODY) continue;
         if (place_among(record->record_id, ids, id_count) == id_count) continue;
         if (there < capacity) out[there] = (jfs_piece){record->record_id, record->body_offset, record->body_bytes};
         there++;

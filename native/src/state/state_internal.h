@@ -10,8 +10,10 @@
 #include <string.h>
 
 #include "index.h"
+#include "jfs_assert.h"
 #include "jfs_history.h"
 #include "jfs_state.h"
+#include "user_types.h"
 
 /* ---- arrays ---- */
 
@@ -247,7 +249,10 @@ static inline queue_item *queue_of_ref(const jfs_state *state, const ref_item *r
 /* state_messages.c */
 static inline uint64_t message_tail_bytes(const message_item *m) { return (uint64_t)m->tail_high << 32 | m->tail_low; }
 static inline uint64_t message_file_bytes(const message_item *m) { return (uint64_t)m->file_high << 32 | m->file_low; }
-uint32_t message_find(const jfs_state *state, int64_t id);
+/* Return the message with this id; JFS_NONE if it is not live. */
+static inline uint32_t message_find(const jfs_state *state, int64_t id) {
+    return index_find(&state->message_index, state->messages.items, sizeof(message_item), id);
+}
 uint32_t message_of_operation(const jfs_state *state, const jfs_operation *op);
 jfs_status message_add(jfs_state *state, const jfs_operation *add);
 void message_remove(jfs_state *state, uint32_t message);
@@ -274,7 +279,8 @@ jfs_status schedule_refs(jfs_state *state, uint32_t message, int64_t due_ms);
 void ref_hide(jfs_state *state, uint32_t ref);
 void ref_show(jfs_state *state, uint32_t ref);
 jfs_status wide_add(jfs_state *state, uint32_t ref);
-jfs_status decor_allocate(jfs_state *state, ref_item *r);
+
+/* state_ref_lines.c */
 uint64_t ref_line_bytes(const jfs_state *state, const ref_item *ref, int sealed, int64_t now_ms);
 void ref_decor_values(const jfs_state *state, const ref_item *ref, int sealed, int64_t now_ms,
                       int32_t *delivery_count, int64_t *scheduled_ms);
@@ -291,11 +297,13 @@ part_item *part_find(queue_item *queue, uint32_t number);
 void part_leave(jfs_state *state, queue_item *queue, ref_item *ref);
 void parts_compact(queue_item *queue);
 
-/* state_apply.c */
+/* state_effects.c */
 jfs_status effect_apply(jfs_state *state, const jfs_operation *effect);
-/* Forgets those of messages in `deleted`. */
-void anomalies_sweep(jfs_state *state);
+
+/* state_anomalies.c */
 jfs_status anomaly_add(jfs_state *state, uint32_t kind, int64_t a, int64_t b, uint32_t file_slot, uint32_t offset);
+/* Forget the anomalies of messages in `deleted`. */
+void anomalies_sweep(jfs_state *state);
 
 /* state_coming.c */
 jfs_status coming_take(jfs_state *state, uint32_t tx); /* the operation that the transaction got last */

@@ -3,10 +3,6 @@
 
 enum { PRIORITY_DEFAULT = 4 };
 
-uint32_t message_find(const jfs_state *state, int64_t id) {
-    return index_find(&state->message_index, state->messages.items, sizeof(message_item), id);
-}
-
 /* Where a message was when the operation came is where it mostly still is. */
 uint32_t message_of_operation(const jfs_state *state, const jfs_operation *op) {
     const uint32_t seen = (uint32_t)op->c - 1;
@@ -33,10 +29,13 @@ static void message_locate(message_item *m, const jfs_operation *add) {
     m->file_slot = add->file_slot;
     m->body_offset = add->body_offset;
     m->body_bytes = add->body_bytes;
-    m->source = add->user_type == 30 ? JFS_SOURCE_CORE_LARGE : JFS_SOURCE_PERSISTER;
+    m->source = add->user_type == TYPE_LARGE_MESSAGE ? JFS_SOURCE_CORE_LARGE : JFS_SOURCE_PERSISTER;
 }
 
 static jfs_status await_measure(jfs_state *state, uint32_t message) {
+    JFS_ASSERT(message < state->messages.count);
+    JFS_ASSERT(!(state->messages.items[message].state & MESSAGE_MEASURED));
+    JFS_ASSERT(state->unmeasured < state->messages.count);
     jfs_status status = JFS_OK;
     state->unmeasured++;
     if (state->finished && !state->measure_all) {
@@ -48,6 +47,9 @@ static jfs_status await_measure(jfs_state *state, uint32_t message) {
 
 /* An id that is known already is the same message in another place (compaction copies records). */
 static jfs_status message_move(jfs_state *state, uint32_t message, const jfs_operation *add) {
+    JFS_ASSERT(message < state->messages.count);
+    JFS_ASSERT(state->messages.items[message].state & MESSAGE_USED);
+    JFS_ASSERT(state->messages.items[message].id == add->record_id);
     message_item *const m = &state->messages.items[message];
     const int same = m->body_bytes == add->body_bytes;
     message_disown(state, m);
@@ -79,6 +81,9 @@ jfs_status message_add(jfs_state *state, const jfs_operation *add) {
 }
 
 void message_remove(jfs_state *state, uint32_t message) {
+    JFS_ASSERT(message < state->messages.count);
+    JFS_ASSERT(state->messages.items[message].state & MESSAGE_USED);
+    JFS_ASSERT(state->live_messages > 0);
     message_item *const m = &state->messages.items[message];
     while (m->first_ref != JFS_NONE) ref_remove(state, m->first_ref);
     index_remove(&state->message_index, state->messages.items, sizeof *m, m->id);
@@ -92,6 +97,8 @@ void message_remove(jfs_state *state, uint32_t message) {
 }
 
 jfs_status message_set_measure(jfs_state *state, uint32_t message, const jfs_measure *measure) {
+    JFS_ASSERT(message < state->messages.count);
+    JFS_ASSERT(state->messages.items[message].state & MESSAGE_USED);
     message_item *const m = &state->messages.items[message];
     const uint64_t tail_before = message_tail_bytes(m), file_before = message_file_bytes(m);
     const uint64_t sizes_max = ((uint64_t)1 << 40) - 1;

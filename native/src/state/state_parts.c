@@ -18,6 +18,7 @@ part_item *part_find(queue_item *queue, uint32_t number) {
 }
 
 void parts_compact(queue_item *queue) {
+    JFS_ASSERT(queue->empty_parts <= queue->parts.count);
     uint32_t to = 0;
     for (uint32_t from = 0; from < queue->parts.count; from++) {
         if (queue->parts.items[from].live_count > 0) queue->parts.items[to++] = queue->parts.items[from];
@@ -28,6 +29,10 @@ void parts_compact(queue_item *queue) {
 
 /* A part that a reference names exists: this is the only place where one becomes empty. */
 void part_leave(jfs_state *state, queue_item *queue, ref_item *ref) {
+    JFS_ASSERT(ref->part != 0);
+    JFS_ASSERT(part_find(queue, ref->part) != NULL);
+    JFS_ASSERT(part_find(queue, ref->part)->live_count > 0);
+    JFS_ASSERT(part_find(queue, ref->part)->live_bytes >= ref_line_bytes(state, ref, 1, 0));
     part_item *const part = part_find(queue, ref->part);
     part->live_bytes -= ref_line_bytes(state, ref, 1, 0);
     part->live_count--;
@@ -46,6 +51,8 @@ static void seal_decor(jfs_state *state, const ref_item *ref, int64_t now_ms) {
 
 static jfs_status part_open(queue_item *queue, int64_t now_ms, uint32_t position, const jfs_seal_limits *limits,
                             part_item **part) {
+    JFS_ASSERT(position < queue->arrival.count);
+    JFS_ASSERT(queue->next_part > 0);
     jfs_status status = VECTOR_ROOM(&queue->parts);
     if (status != JFS_OK) return status;
     if (queue->next_part < limits->number_from) queue->next_part = limits->number_from;

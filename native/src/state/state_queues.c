@@ -27,6 +27,8 @@ jfs_status queue_slot(jfs_state *state, int64_t queue_id, uint32_t *slot) {
 }
 
 jfs_status queue_append(jfs_state *state, queue_item *queue, uint32_t ref) {
+    JFS_ASSERT(ref < state->refs.count);
+    JFS_ASSERT(queue->held <= queue->arrival.count);
     jfs_status status = VECTOR_ROOM(&queue->arrival);
     if (status != JFS_OK) return status;
     state->refs.items[ref].position = queue->arrival.count;
@@ -37,6 +39,9 @@ jfs_status queue_append(jfs_state *state, queue_item *queue, uint32_t ref) {
 }
 
 void queue_drop(jfs_state *state, queue_item *queue, const ref_item *ref) {
+    JFS_ASSERT(ref->position < queue->arrival.count);
+    JFS_ASSERT(queue->held > 0);
+    JFS_ASSERT(queue->arrival.items[ref->position] == (uint32_t)(ref - state->refs.items));
     queue->arrival.items[ref->position] = JFS_NONE;
     queue->held--;
     queue->version++;
@@ -49,6 +54,8 @@ void queue_drop(jfs_state *state, queue_item *queue, const ref_item *ref) {
 
 /* Closes the holes. Parts keep the range of positions in which their references lie. */
 void queue_compact(jfs_state *state, queue_item *queue) {
+    JFS_ASSERT(queue->held <= queue->arrival.count);
+    JFS_ASSERT(queue->tail_from <= queue->arrival.count);
     uint32_t to = 0, tail_from = JFS_NONE;
     part_item *part = NULL;
     for (uint32_t i = 0; i < queue->parts.count; i++) {

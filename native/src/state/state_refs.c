@@ -1,12 +1,11 @@
 /* References: a message being in a queue, and what few of them have beside that. */
 #include "state_internal.h"
 
-/* `,"deliveryCount":` and `,"scheduledTime":` */
-enum { KEY_BYTES = 17, LINE_END_BYTES = 2 };
-
 static int64_t wide_key(uint32_t message, uint32_t queue) { return (int64_t)((uint64_t)message << 32 | queue); }
 
 uint32_t ref_find(const jfs_state *state, uint32_t message, uint32_t queue) {
+    JFS_ASSERT(message < state->messages.count);
+    JFS_ASSERT(state->messages.items[message].state & MESSAGE_USED);
     const message_item *const m = &state->messages.items[message];
     uint32_t ref;
     if (m->state & MESSAGE_WIDE) {
@@ -21,6 +20,8 @@ uint32_t ref_find(const jfs_state *state, uint32_t message, uint32_t queue) {
 }
 
 jfs_status wide_add(jfs_state *state, uint32_t ref) {
+    JFS_ASSERT(ref < state->refs.count);
+    JFS_ASSERT(state->refs.items[ref].state != REF_FREE);
     const ref_item *const r = &state->refs.items[ref];
     uint32_t wide = state->free_wide;
     jfs_status status = JFS_OK;
@@ -77,6 +78,9 @@ void message_own(jfs_state *state, const message_item *m) { count_owned(state, m
 void message_disown(jfs_state *state, const message_item *m) { count_owned(state, m, 0); }
 
 jfs_status ref_add(jfs_state *state, uint32_t message, uint32_t slot) {
+    JFS_ASSERT(message < state->messages.count);
+    JFS_ASSERT(state->messages.items[message].state & MESSAGE_USED);
+    JFS_ASSERT((slot & ~COMING) < (slot & COMING ? state->comings.count : state->queues.count));
     message_item *const m = &state->messages.items[message];
     uint32_t ref = state->free_ref;
     queue_item *queue;
@@ -106,11 +110,12 @@ jfs_status ref_add(jfs_state *state, uint32_t message, uint32_t slot) {
     queue->live_bytes += message_file_bytes(m);
     state->live_refs += !(slot & COMING);
     status = queue_append(state, queue, ref);
-    if (status == JFS_OK && (m->state & MESSAGE_SCHEDULED)) status = ref_decorate(state, ref, 36, 0);
+    if (status == JFS_OK && (m->state & MESSAGE_SCHEDULED)) status = ref_decorate(state, ref, TYPE_SCHEDULED_TIME, 0);
     return status == JFS_OK ? count_ref(state, ref) : status;
 }
 
 static void decor_free(jfs_state *state, ref_item *r) {
+    JFS_ASSERT(r->decor == 0 || r->decor < state->decors.count);
     if (r->decor == 0) return;
     state->decors.items[r->decor].delivery_count = (int32_t)state->free_decor;
     state->free_decor = r->decor;
@@ -118,6 +123,9 @@ static void decor_free(jfs_state *state, ref_item *r) {
 }
 
 void ref_remove(jfs_state *state, uint32_t ref) {
+    JFS_ASSERT(ref < state->refs.count);
+    JFS_ASSERT(state->refs.items[ref].state != REF_FREE);
+    JFS_ASSERT(state->messages.items[state->refs.items[ref].message].state & MESSAGE_USED);
     ref_item *const r = &state->refs.items[ref];
     message_item *const m = &state->messages.items[r->message];
     queue_item *const queue = queue_of_ref(state, r);
@@ -151,6 +159,7 @@ void ref_remove(jfs_state *state, uint32_t ref) {
 }
 
 jfs_status decor_allocate(jfs_state *state, ref_item *r) {
+    JFS_ASSERT(r->decor == 0);
     uint32_t decor = state->free_decor;
     jfs_status status = JFS_OK;
     if (decor != 0) {
@@ -170,18 +179,20 @@ jfs_status decor_allocate(jfs_state *state, ref_item *r) {
     return JFS_OK;
 }
 
-/* user_type 34: delivery count, 36: schedule, of which 0 is no record: then it is due when the message says. Values that no
- * broker writes (below 0) count as none.
+/* A delivery count or a scheduled time. A time of 0 is no record: the reference is due when its message says. Values
+ * below 0, which no broker writes, count as none.
  */
 jfs_status ref_decorate(jfs_state *state, uint32_t ref, int user_type, int64_t value) {
+    JFS_ASSERT(ref < state->refs.count);
+    JFS_ASSERT(state->refs.items[ref].state != REF_FREE);
     ref_item *const r = &state->refs.items[ref];
     if (value < 0) value = 0;
-    if (value == 0 && user_type == 36) value = schedule_of(state, r->message);
+    if (value == 0 && user_type == TYPE_SCHEDULED_TIME) value = schedule_of(state, r->message);
     if (r->decor == 0) {
         const jfs_status status = value == 0 ? JFS_OK : decor_allocate(state, r);
         if (status != JFS_OK || value == 0) return status;
     }
-    if (user_type == 34) {
+    if (user_type == TYPE_DELIVERY_COUNT) {
         state->decors.items[r->decor].delivery_count = (int32_t)value;
     } else {
         state->decors.items[r->decor].scheduled_ms = value;
@@ -191,19 +202,22 @@ jfs_status ref_decorate(jfs_state *state, uint32_t ref, int user_type, int64_t v
 }
 
 jfs_status schedule_refs(jfs_state *state, uint32_t message, int64_t due_ms) {
+    JFS_ASSERT(message < state->messages.count);
     const int64_t before = schedule_of(state, message);
     jfs_status status = due_ms == before ? JFS_OK : schedule_add(state, message, due_ms);
     uint32_t ref = state->messages.items[message].first_ref;
     for (; ref != JFS_NONE && due_ms != before && status == JFS_OK; ref = state->refs.items[ref].next) {
         const ref_item *const r = &state->refs.items[ref];
         const int64_t known = r->decor == 0 ? 0 : state->decors.items[r->decor].scheduled_ms;
-        if (known == before) status = ref_decorate(state, ref, 36, due_ms);
+        if (known == before) status = ref_decorate(state, ref, TYPE_SCHEDULED_TIME, due_ms);
     }
     return status;
 }
 
 /* A prepared transaction acknowledges the reference: out of sight, and out of its part, which may only shrink. */
 void ref_hide(jfs_state *state, uint32_t ref) {
+    JFS_ASSERT(ref < state->refs.count);
+    JFS_ASSERT(state->refs.items[ref].state != REF_FREE);
     ref_item *const r = &state->refs.items[ref];
     queue_item *const queue = queue_of_ref(state, r);
     if (r->state != REF_LIVE) return;
@@ -217,6 +231,8 @@ void ref_hide(jfs_state *state, uint32_t ref) {
 
 /* The transaction was rolled back: the reference keeps its place in the order, and shows in the tail. */
 void ref_show(jfs_state *state, uint32_t ref) {
+    JFS_ASSERT(ref < state->refs.count);
+    JFS_ASSERT(state->refs.items[ref].state != REF_FREE);
     ref_item *const r = &state->refs.items[ref];
     queue_item *const queue = queue_of_ref(state, r);
     if (r->state != REF_DELIVERING) return;
@@ -226,41 +242,4 @@ void ref_show(jfs_state *state, uint32_t ref) {
     queue->delivering_count--;
     queue->version++;
     if (r->position < queue->tail_from) queue->tail_from = r->position;
-}
-
-void ref_decor_values(const jfs_state *state, const ref_item *ref, int sealed, int64_t now_ms,
-                      int32_t *delivery_count, int64_t *scheduled_ms) {
-    const decor_item *decor;
-    *delivery_count = 0;
-    *scheduled_ms = 0;
-    if (ref->decor == 0) return;
-    decor = &state->decors.items[ref->decor];
-    if (sealed) {
-        *delivery_count = decor->sealed_delivery_count;
-        *scheduled_ms = decor->sealed_scheduled_ms;
-    } else {
-        *delivery_count = decor->delivery_count;
-        *scheduled_ms = decor->scheduled_ms > now_ms ? decor->scheduled_ms : 0;
-    }
-}
-
-static uint64_t number_bytes(int64_t value) {
-    uint64_t digits = 1;
-    while (value >= 10) {
-        value /= 10;
-        digits++;
-    }
-    return KEY_BYTES + digits;
-}
-
-uint64_t ref_line_bytes(const jfs_state *state, const ref_item *ref, int sealed, int64_t now_ms) {
-    uint64_t bytes = message_tail_bytes(&state->messages.items[ref->message]) + LINE_END_BYTES;
-    if (ref->decor != 0) {
-        int32_t delivery_count;
-        int64_t scheduled_ms;
-        ref_decor_values(state, ref, sealed, now_ms, &delivery_count, &scheduled_ms);
-        if (delivery_count > 0) bytes += number_bytes(delivery_count);
-        if (scheduled_ms > 0) bytes += number_bytes(scheduled_ms);
-    }
-    return bytes;
 }

@@ -4,6 +4,7 @@
 #include "state_internal.h"
 
 int64_t schedule_of(const jfs_state *state, uint32_t message) {
+    JFS_ASSERT(message < state->messages.count);
     const message_item *const m = &state->messages.items[message];
     uint32_t found;
     if (!(m->state & MESSAGE_SCHEDULED)) return 0;
@@ -12,6 +13,8 @@ int64_t schedule_of(const jfs_state *state, uint32_t message) {
 }
 
 jfs_status schedule_add(jfs_state *state, uint32_t message, int64_t due_ms) {
+    JFS_ASSERT(message < state->messages.count);
+    JFS_ASSERT(state->messages.items[message].state & MESSAGE_USED);
     message_item *const m = &state->messages.items[message];
     uint32_t item = state->free_schedule;
     jfs_status status = JFS_OK;
@@ -31,6 +34,7 @@ jfs_status schedule_add(jfs_state *state, uint32_t message, int64_t due_ms) {
 }
 
 void schedule_remove(jfs_state *state, uint32_t message) {
+    JFS_ASSERT(message < state->messages.count);
     message_item *const m = &state->messages.items[message];
     uint32_t item;
     if (!(m->state & MESSAGE_SCHEDULED)) return;

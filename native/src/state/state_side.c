@@ -3,7 +3,7 @@
  */
 #include "state_internal.h"
 
-enum { HOLES_FREE = 64, TYPE_PAGE_TX = 35, TYPE_CURSOR_ACK = 39, TYPE_PAGE_COMPLETE = 42, CHANGES_KEPT = 1024 };
+enum { HOLES_FREE = 64, CHANGES_KEPT = 1024 };
 
 static uint32_t side_find(const jfs_state *state, int64_t record_id) {
     return index_find(&state->side_index, state->sides.items, sizeof(side_item), record_id);
@@ -17,8 +17,9 @@ static void changes_lost(jfs_state *state) {
 
 /* Keep a change for whoever follows what the journal says of pages. Where there is no room he looks at all of it. */
 static void note_change(jfs_state *state, const jfs_operation *op, uint8_t kind) {
+    JFS_ASSERT(kind == JFS_ADD || kind == JFS_UPDATE || kind == JFS_DELETE);
     if (state->page_changes_lost) return;
-    if (op->user_type != TYPE_PAGE_TX && op->user_type != TYPE_CURSOR_ACK && op->user_type != TYPE_PAGE_COMPLETE) return;
+    if (op->user_type != TYPE_PAGE_TRANSACTION && op->user_type != TYPE_ACKNOWLEDGE_CURSOR && op->user_type != TYPE_PAGE_COMPLETE) return;
     if (state->page_changes.count >= JFS_PAGE_CHANGES_MAX || VECTOR_ROOM(&state->page_changes) != JFS_OK) {
         changes_lost(state);
         return;
@@ -28,6 +29,8 @@ static void note_change(jfs_state *state, const jfs_operation *op, uint8_t kind)
 }
 
 jfs_status side_add(jfs_state *state, const jfs_operation *add) {
+    JFS_ASSERT(state->live_sides <= state->sides.count);
+    JFS_ASSERT(add->kind != 0);
     uint32_t side = side_find(state, add->record_id);
     jfs_status status = JFS_OK;
     state->side_version++;
@@ -76,6 +79,7 @@ void side_remove(jfs_state *state, int64_t record_id) {
 }
 
 jfs_status side_compact(jfs_state *state) {
+    JFS_ASSERT(state->live_sides <= state->sides.count);
     uint32_t to = 0;
     jfs_status status;
     for (uint32_t from = 0; from < state->sides.count; from++) {

@@ -1,8 +1,6 @@
 /* Transactions: their records wait here until they commit. */
 #include "state_internal.h"
 
-enum { TYPE_ADD_LARGE = 30, TYPE_ADD_REF = 32, TYPE_ACKNOWLEDGE = 33, TYPE_ADD_MESSAGE = 45 };
-
 enum { OPS_KEPT = 4096 };
 
 static uint32_t tx_find(const jfs_state *state, int64_t tx_id) {
@@ -12,6 +10,9 @@ static uint32_t tx_find(const jfs_state *state, int64_t tx_id) {
 static int is_prepared(const tx_item *tx) { return (tx->flags & (JFS_TX_PREPARED | JFS_TX_INVALID)) == JFS_TX_PREPARED; }
 
 static void tx_free(jfs_state *state, uint32_t found) {
+    JFS_ASSERT(found < state->txs.count);
+    JFS_ASSERT(state->txs.items[found].used);
+    JFS_ASSERT(state->open_txs > 0);
     tx_item *const tx = &state->txs.items[found];
     index_remove(&state->tx_index, state->txs.items, sizeof *tx, tx->tx_id);
     if (tx->first_op != JFS_NONE) {
@@ -59,14 +60,14 @@ static jfs_status tx_get(jfs_state *state, int64_t tx_id, uint32_t file_slot, ui
 
 static int adds_message(const jfs_operation *operation) {
     return operation->kind == JFS_ADD &&
-           (operation->user_type == TYPE_ADD_MESSAGE || operation->user_type == TYPE_ADD_LARGE);
+           (operation->user_type == TYPE_MESSAGE || operation->user_type == TYPE_LARGE_MESSAGE);
 }
 
 /* Takes in what a commit will take the longest for: the message, in no queue yet, so that it is measured while others
  * come. What it is known by is noted in the operation, in a number that none of these types has.
  */
 static jfs_status tx_foresee(jfs_state *state, jfs_operation *operation) {
-    const int about_refs = operation->user_type == TYPE_ADD_REF || operation->user_type == TYPE_ACKNOWLEDGE;
+    const int about_refs = operation->user_type == TYPE_ADD_REFERENCE || operation->user_type == TYPE_ACKNOWLEDGE_REFERENCE;
     jfs_status status = JFS_OK;
     uint32_t message;
     if (!adds_message(operation) && !(operation->kind == JFS_UPDATE && about_refs)) return JFS_OK;
@@ -97,6 +98,9 @@ static void tx_unforesee(jfs_state *state, tx_item *tx) {
 
 /* The same for a long one, of which nobody sees anything: bit by bit. */
 static void tx_leave_undone(jfs_state *state, tx_item *tx) {
+    JFS_ASSERT(tx->comes);
+    JFS_ASSERT(tx->first_op != JFS_NONE);
+    JFS_ASSERT(state->ops.items[tx->last_op].next == JFS_NONE);
     uint32_t *link = &state->undone_coming;
     while (*link != JFS_NONE) link = &state->comings.items[*link].next;
     *link = tx->first_coming;
@@ -142,6 +146,9 @@ static uint32_t counted_in(tx_item *tx, uint32_t file_slot) {
 }
 
 static jfs_status tx_append(jfs_state *state, uint32_t found, uint32_t file_slot, const jfs_operation *operation) {
+    JFS_ASSERT(found < state->txs.count);
+    JFS_ASSERT(state->txs.items[found].used);
+    JFS_ASSERT(!(state->txs.items[found].flags & JFS_TX_ENDED));
     tx_item *const tx = &state->txs.items[found];
     uint32_t op = state->free_op;
     if (op != JFS_NONE) {
@@ -168,7 +175,7 @@ static jfs_status tx_append(jfs_state *state, uint32_t found, uint32_t file_slot
 static uint32_t acknowledged_ref(jfs_state *state, const jfs_operation *operation) {
     uint32_t message, slot;
     if (operation->kind != JFS_UPDATE && operation->kind != JFS_ADD) return JFS_NONE;
-    if (operation->user_type != TYPE_ACKNOWLEDGE) return JFS_NONE;
+    if (operation->user_type != TYPE_ACKNOWLEDGE_REFERENCE) return JFS_NONE;
     message = message_find(state, operation->record_id);
     slot = queue_find(state, operation->a);
     return message == JFS_NONE || slot == JFS_NONE ? JFS_NONE : ref_find(state, message, slot);
@@ -176,6 +183,7 @@ static uint32_t acknowledged_ref(jfs_state *state, const jfs_operation *operatio
 
 /* A hostile file may prepare again after every record: each operation is looked at once. */
 static void tx_hide(jfs_state *state, tx_item *tx) {
+    JFS_ASSERT(tx->used);
     uint32_t op = state->history ? JFS_NONE : tx->hidden_op == JFS_NONE ? tx->first_op : state->ops.items[tx->hidden_op].next;
     for (; op != JFS_NONE; op = state->ops.items[op].next) {
         jfs_operation *const operation = &state->ops.items[op].op;
@@ -188,6 +196,7 @@ static void tx_hide(jfs_state *state, tx_item *tx) {
 }
 
 static void tx_show(jfs_state *state, tx_item *tx) {
+    JFS_ASSERT(tx->used);
     uint32_t op = tx->hidden_op == JFS_NONE ? JFS_NONE : tx->first_op;
     for (; op != JFS_NONE; op = state->ops.items[op].next) {
         const uint32_t ref = acknowledged_ref(state, &state->ops.items[op].op);
@@ -218,6 +227,7 @@ static jfs_status tx_prepare(jfs_state *state, uint32_t file_slot, const jfs_rec
 
 /* Adds and updates take effect in their order, then the deletes. */
 static jfs_status tx_effects(jfs_state *state, const tx_item *tx) {
+    JFS_ASSERT(tx->used);
     jfs_status status = JFS_OK;
     for (int deletes = 0; deletes <= 1; deletes++) {
         for (uint32_t op = tx->first_op; op != JFS_NONE && status == JFS_OK; op = state->ops.items[op].next) {
@@ -293,7 +303,7 @@ jfs_status tx_finish(jfs_state *state) {
         for (uint32_t op = tx->first_op; op != JFS_NONE; op = state->ops.items[op].next) {
             const jfs_operation *const operation = &state->ops.items[op].op;
             const uint32_t message =
-                operation->user_type == TYPE_ADD_REF ? message_find(state, operation->record_id) : JFS_NONE;
+                operation->user_type == TYPE_ADD_REFERENCE ? message_find(state, operation->record_id) : JFS_NONE;
             if (message != JFS_NONE) state->messages.items[message].state |= MESSAGE_KEPT;
         }
         if (is_prepared(tx)) {
@@ -309,7 +319,11 @@ jfs_status tx_finish(jfs_state *state) {
 jfs_status tx_restore(jfs_state *state, const tx_item *saved, const uint8_t *operations) {
     uint32_t found = tx_find(state, saved->tx_id);
     tx_item *tx;
-    jfs_status status = found == JFS_NONE ? tx_get(state, saved->tx_id, saved->counted_slot, &found) : JFS_MALFORMED;
+    jfs_status status = JFS_MALFORMED;
+    /* More records counted than there are operations: a COMMIT of that many would be believed without them. */
+    if (found == JFS_NONE && saved->counted <= saved->operations) {
+        status = tx_get(state, saved->tx_id, saved->counted_slot, &found);
+    }
     for (uint32_t i = 0; i < saved->operations && status == JFS_OK; i++) {
         jfs_operation operation;
         memcpy(&operation, operations + i * sizeof operation, sizeof operation);

@@ -1,0 +1,22 @@
+/* The user record types of the message journal, as docs/format/messages.md lists them. C names them here only. */
+#ifndef JFS_USER_TYPES_H
+#define JFS_USER_TYPES_H
+
+enum {
+    TYPE_LARGE_MESSAGE_PENDING = 29,
+    TYPE_LARGE_MESSAGE = 30,
+    TYPE_ADD_REFERENCE = 32,
+    TYPE_ACKNOWLEDGE_REFERENCE = 33,
+    TYPE_DELIVERY_COUNT = 34,
+    TYPE_PAGE_TRANSACTION = 35,
+    TYPE_SCHEDULED_TIME = 36,
+    TYPE_ACKNOWLEDGE_CURSOR = 39,
+    TYPE_PAGE_COUNTER_VALUE = 40,
+    TYPE_PAGE_COUNTER_INCREMENT = 41,
+    TYPE_PAGE_COMPLETE = 42,
+    TYPE_PAGE_COUNTER_PENDING = 43,
+    TYPE_MESSAGE = 45,
+    TYPE_LARGE_MESSAGE_BODY = 49
+};
+
+#endif
