@@ -1,5 +1,6 @@
-"""One unit of work of any size: whatever it sends, takes and moves is one transaction of the journal, staged
-a piece at a time while the store serves others, and undone here where it comes to nothing.
+"""One unit of work of any size: all that it sends, acknowledges and moves is one transaction of the journal.
+It is staged in pieces, between which other tasks run, and undone if it fails. Nothing may be staged in a
+change after its commit.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ class Pauses:
             await self._pause()
 
     async def _pause(self) -> None:
-        """Let others go on, until all but the last pieces are durable and there is a file to go on in. What
-        others publish is written behind the pieces before it: while there are others, that is one.
+        """Let other tasks run, until all but the last pieces are durable and a file to go on in is ready.
+        While other tasks publish, one unflushed piece is allowed, since their records wait behind it.
         """
         writer, self.is_long = self._journals.messages, True
         self._staged.append(writer.position)
@@ -72,8 +73,8 @@ class InPages(Protocol):
 
 
 class Change(Pauses):
-    """Staged a piece at a time, but for messages that others leave a queue for: what leaves is known of one
-    transaction at a time, so these are staged in the turn in which it is committed.
+    """A transaction that is staged piece by piece. Removals of displaced messages are staged in the turn of
+    the commit, since removals of two transactions must not mix.
     """
 
     def __init__(
@@ -90,18 +91,18 @@ class Change(Pauses):
         self.tx = tx
         """0: a message by itself, which needs no transaction."""
         self.is_decided = is_decided
-        """Whether it ends with what is staged. Otherwise it is prepared, and a broker may have to take it up:
-        it has only what brokers know in such a one, and lets go of nothing in its queues for what comes.
+        """True if the change commits at its end. False: it is prepared, and a broker may take it over, so it
+        may contain only what brokers know in a prepared transaction, and displaces no message.
         """
         self.entered = AsyncExitStack()
-        """What is held until it has ended."""
+        """Locks and other context managers that are held until the change has ended."""
         self.bodies: set[MessageId] = set()
         """Messages of it whose bodies are in files of their own."""
         self.pages: list[InPages] = []
         self.remembered: dict[str, StagedIds] = {}
         """By address: duplicate ids that it brings."""
         self.undo: list[Callable[[], None]] = []
-        """What is called, the last first, if it comes to nothing."""
+        """Calls that undo the change if it fails, run from the last to the first."""
         self._at_once: list[Callable[[TxId], None]] = []
 
     @property
@@ -114,12 +115,12 @@ class Change(Pauses):
             await super().after(records)
 
     def at_once(self, stage: Callable[[TxId], None]) -> None:
-        """Have this staged right before the end. It does not wait."""
+        """Register records to be staged right before the commit. Does not wait."""
         self._at_once.append(stage)
 
     async def written(self) -> None:
-        """What went to pages is durable then, and the journal says that it counts with the transaction: one
-        record for all of it, since it is counted down by its number. Raises JournalfsError.
+        """Make the change's pages durable and stage the one record by which the journal counts them: a second
+        one for the same number would be counted down twice. Raises JournalfsError.
         """
         for pages in self.pages:
             await pages.synced()
@@ -134,7 +135,9 @@ class Change(Pauses):
         return self._ended(lambda: self._journals.messages.stage_commit(self.tx))
 
     def prepare(self, extra: bytes) -> Position:
-        """From here on it waits for whoever decides, and survives a crash. `extra`: what it is known by."""
+        """Prepare the transaction: it survives a crash and waits for a decision. `extra` identifies it (its
+        xid).
+        """
         return self._ended(lambda: self._journals.messages.stage_prepare(self.tx, extra))
 
     def _ended(self, end: Callable[[], Position]) -> Position:
@@ -162,8 +165,8 @@ class Changes:
 
     @asynccontextmanager
     async def one(self, *, is_decided: bool = True, alone: bool = False) -> AsyncIterator[Change]:
-        """Stage a change within this, and end it. Whatever is raised meanwhile, cancellation too, undoes it.
-        `alone`: it is a single message for a single queue.
+        """Run a change and commit it at the end of the block. An exception or cancellation within the block
+        undoes it. `alone`: the change is a single message for a single queue, and needs no transaction.
         """
         tx = TxId(0) if alone else self._journals.new_tx()
         change = Change(self._journals, self._take_over, tx, is_decided=is_decided, replaced=self._replaced)
@@ -194,7 +197,7 @@ class Changes:
             await offload(lambda: self._bodies.remove(bodies))
 
     def pauses(self) -> Pauses:
-        """For what is staged piece by piece outside of any transaction."""
+        """Return pauses for records that are staged in pieces outside of any transaction."""
         return Pauses(self._journals, self._take_over)
 
 

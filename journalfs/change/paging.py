@@ -1,10 +1,10 @@
-"""Publishing to pages: which addresses page, and what is written when they do.
+"""Publishes to pages: knows which addresses page, and writes their pages.
 
-A message by itself is one record of a page. Several together, and those with a duplicate id, are a
-transaction: their records carry its number, and they count once the journal holds its page transaction,
-which is written when the pages are durable.
+A single message becomes one record of a page. Several messages, and those with a duplicate id, form a
+transaction: their records carry its number, and they count once the journal holds the page transaction
+record, which is staged when the pages are durable.
 
-An address goes on paging until every queue consumed what lies in its pages (`PageCleanup`).
+An address pages until its queues have consumed all of its pages (`PageCleanup`).
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ HOLDS_MAX: Final = 100
 
 @dataclass(slots=True, eq=False)
 class Hold:
-    """Pages that somebody writes to: nobody may find them consumed."""
+    """A claim on pages that a task writes to: while it stands, cleanup must not take them for consumed."""
 
     address: str
     """The one whose pages they are."""
     pages: set[PageNumber] = field(default_factory=set)
     position: Position | None = None
-    """Until the journal is durable up to there; None: it is not known yet."""
+    """The journal position that ends the claim when it is durable; None while it is not known."""
     messages: int = 0
     """How many are written to them."""
     looks: int = 0
-    """How often somebody had looked at pages when the position was known: in what was seen they may miss."""
+    """The number of looks at pages when `position` became known: an earlier look may lack these pages."""
 
 
 class InPages:
@@ -89,7 +89,9 @@ class InPages:
                 self.pairs += len(one.queues)
 
     async def add_texts(self, alike: Alike) -> bool:
-        """The same with texts. False, with nothing written, if they have to be looked at one by one."""
+        """Write texts to pages as one batch. Returns False, with nothing written, if they must be written one
+        by one.
+        """
         batch = self._paging.begun_texts(alike, self._change.tx)
         if batch is None:
             return False
@@ -103,7 +105,7 @@ class InPages:
             await writing.done(sync=self._change.tx != 0 or self._paging.sync_alone)
 
     async def _ended(self, kind: type[BaseException] | None, *_error: object) -> None:
-        """Write what is staged of a change that came to nothing: if nobody did, its pages were never idle."""
+        """Finish pages of a change that failed. Without further records they would never count as idle."""
         for writing in self._writing.values() if kind is not None else ():
             with suppress(JournalfsError):
                 await writing.done(sync=False)
@@ -111,14 +113,16 @@ class InPages:
 
 @dataclass(slots=True)
 class Writing:
-    """What is staged for pages by one who waits in between, so that others may go on with the same pages."""
+    """Messages staged for pages by one task. It waits between pieces, so other tasks may write to the same
+    pages.
+    """
 
     paging: Paging
     writer: PageWriter
     hold: Hold
     page_bytes_max: int
     _piles: list[Pile] = field(default_factory=list)
-    """Those that may still be on their way to the disk, and the last."""
+    """Page files that may still be unsynced, and the current one."""
 
     async def add(self, address: str, tx: TxId, message_id: MessageId, one: Routed, *, large: bool) -> None:
         """A message that is sent to `address`. Raises JournalfsError."""
@@ -199,7 +203,9 @@ class Paging:
         self._holds: dict[str, list[Hold]] = {}
         self.texts = PageTexts(PAGE_PIECE_BYTES)
         self._taken_position = Position(0)
-        """What the journal says up to there was taken over, together with the pages as they were then."""
+        """The journal position up to which the records about pages were applied, together with the pages of
+        that moment.
+        """
         self._looks = 0
         """How often."""
         self.to_check: dict[str, set[PageNumber]] = {}
@@ -217,12 +223,12 @@ class Paging:
         self._paging = {address for address, paged in self._core.pages.items() if paged.pages_now()}
 
     def pages_now(self, address: str) -> bool:
-        """Whether what is published to the address goes to pages."""
+        """Return True if messages for the address are published to pages now."""
         return address in self._paging
 
     @property
     def addresses(self) -> frozenset[str]:
-        """Those that page."""
+        """Return the addresses that page."""
         return frozenset(self._paging)
 
     # ---- publishing ----
@@ -247,7 +253,9 @@ class Paging:
         return Writing(self, writer, hold, self._page_bytes_max(hold.address))
 
     def record(self, address: str, message_id: MessageId, one: Routed, *, large: bool) -> Record:
-        """What a page holds of a message. The history knows of pages only by events in the journal."""
+        """Return a message's page record, and stage its history event: the history sees paged messages only
+        as events in the journal.
+        """
         now_ms, writer = self._core.clock.now_ms(), self._journals.messages
         held = one.message.in_page(now_ms)
         encode = held.large_record if large else held.record
@@ -260,9 +268,9 @@ class Paging:
         return kind, payload
 
     def takes_pages(self, address: str) -> bool:
-        """Whether what an address takes that is to page goes to pages. Nothing in a page can be replaced, so
-        one in which new messages take the place of old ones begins none. One that has some goes on with them:
-        who reads the store again takes what is in pages for newer than what is in the journal.
+        """Return True if an address that is over its limit writes to pages. An address whose new messages
+        replace old ones starts no pages, since nothing in a page can be replaced. One that has pages goes on
+        with them: a reader takes pages for newer than the journal.
         """
         queues = self._core.bindings.queues_of(address)
         return self.pages_now(address) or not self._publishing.kinds.special(
@@ -297,8 +305,8 @@ class Paging:
         return hold
 
     def current(self) -> bool:
-        """Take over what is durable; False: not now. What is decided afterwards, before anything is waited
-        for, is decided by what is true.
+        """Apply the durable records about pages. Returns False if that is not possible now. Decisions made
+        after a True, before the next wait, rest on the current state.
         """
         reached = self._journals.messages.committer.reached_position
         if not self._take_over():
@@ -353,7 +361,9 @@ class Paging:
         )
 
     def is_idle(self, address: str) -> bool:
-        """Nobody is writing to pages of the address, and what was written is known to count or not."""
+        """Return True if no task writes to pages of the address, and each of its page transactions is known
+        to count or not.
+        """
         self.held(address)
         writer = self._writers.get(address)
         return not self._holds.get(address) and (writer is None or writer.idle)
@@ -364,8 +374,8 @@ class Paging:
         return writer.current if writer is not None else max(paged.files)
 
     async def leave(self, address: str) -> PageNumber:
-        """Stop paging: what is published from now on goes to the journal. Returns the number of the empty
-        page that stays. Only while idle.
+        """Stop paging: later messages go to the journal. Returns the number of the empty page that stays. The
+        address must be idle.
         """
         self._paging.discard(address)
         async with self._changing.setdefault(address, FairLock()):

@@ -1,7 +1,8 @@
-"""From messages to records: what is staged when something is published.
+"""Stages messages as records of the message journal.
 
-A single message for a single queue is an ADD and a reference; anything more is one transaction, so that it is
-published whole or not at all. The body of a large message is durable before the record that names it.
+One message for one queue becomes an ADD and a reference; everything else becomes one transaction, so that it
+is published whole or not at all. The body of a large message is durable before the record that names it.
+Callers choose the queues (`routing`) and wait for the flush.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ Numbered: TypeAlias = Sequence[tuple[MessageId, Routed]]
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """What messages that are staged together have in common."""
+    """The values that all messages staged in one call share."""
 
     address: str
     now_ms: int
     large: Set[MessageId]
-    """Those whose bodies went to files of their own."""
+    """Ids of the messages whose bodies have files of their own."""
 
     def record(self, message_id: MessageId, message: Outgoing) -> tuple[int, bytes]:
         encode = message.large_record if message_id in self.large else message.record
@@ -68,11 +69,14 @@ class Publishing:
         self.min_large_bytes = min_large_bytes
         self._batches: dict[tuple[str, AnyRoute], TextBatch] = {}
         self._turns: dict[str, FairLock] = {}
-        """By address: somebody publishes what may be duplicates, and others go on meanwhile."""
+        """A lock for each address to which a publication with duplicate ids is under way. Publications
+        without such ids do not take it.
+        """
 
     async def numbered_in(self, change: Change, address: str, routed: Sequence[Routed]) -> Numbered:
-        """Those of some messages for an address that are no duplicates, with ids: what is to be staged of
-        them. Their bodies are durable, and their duplicate ids are staged, also of those that no queue took.
+        """Return the messages to stage, each with its new id, without those whose duplicate id the address
+        knows. Their bodies are durable, and their duplicate ids are staged, also for messages that no queue
+        accepts.
         """
         fresh = routed
         if any(one.message.duplicate_id is not None for one in routed):
@@ -112,7 +116,7 @@ class Publishing:
         return MessageId(self._journals.ids.draw())
 
     def end_note_in(self, change: Change, note_id: str) -> None:
-        """What is published takes the place of what was flushed: the note of it."""
+        """Stage that a flush note is done, in the transaction that publishes its content."""
         self.done_notes.stage_in(change.tx, note_id)
         change.undo.append(lambda: self.done_notes.undo(note_id))
 
@@ -134,9 +138,10 @@ class Publishing:
             batch.end()
 
     def stage_texts(self, alike: Alike, *, note_id: str | None) -> Position | None:
-        """The same by themselves, in a transaction unless it is one for one queue. None: one by one.
+        """Stage texts outside of any change: as records of their own if it is one message for one queue, else
+        in a transaction. Returns None if the texts must be staged one by one.
 
-        Raises JournalfsError with nothing staged that would count.
+        Raises JournalfsError; then nothing staged counts.
         """
         writer = self._journals.messages
         alone = alike.pairs == 1 and note_id is None
@@ -162,8 +167,8 @@ class Publishing:
         return position
 
     def begun_texts(self, alike: Alike, tx: TxId) -> tuple[RecordId, TextBatch]:
-        """The batch that these texts are as part of a transaction, or outside of any (0), with the id of the
-        first. Who goes on with it after he waited makes it his own before (`keep_batch`).
+        """Return the id of the first text, and the batch for all, begun for transaction `tx` (0: none). The
+        caller must call `keep_batch` before it waits.
         """
         count, now_ms = len(alike.texts), self._clock.now_ms()
         batch = self.batch_of(alike.address, alike.route)
@@ -180,11 +185,15 @@ class Publishing:
         return first_id, batch
 
     def keep_batch(self, alike: Alike) -> None:
-        """The batch that was begun last is its owner's: others get another one."""
+        """Give the batch that was begun last to its caller alone, so that the next caller gets
+        another one.
+        """
         self._batches.pop((alike.address, alike.route), None)
 
     def batch_of(self, address: str, route: AnyRoute) -> TextBatch:
-        """What texts for an address have in common that go one way; anybody's until it is begun."""
+        """Return the batch for texts that go one way through an address. It is shared until a caller begins
+        it.
+        """
         batch = self._batches.get((address, route))
         if batch is None:
             if len(self._batches) >= TEXT_BATCHES_KEPT_MAX:
@@ -236,8 +245,8 @@ class Publishing:
                 self._stage_one(batch, message_id, one)
 
     def stage_arriving_in(self, change: Change, address: str, numbered: Numbered) -> None:
-        """The same, and that others leave for them, right before the end: what leaves is known of one
-        transaction at a time.
+        """Stage messages and the removal of the messages that they displace, as the last step before the
+        commit: removals of two transactions must not mix.
         """
         batch = self._batch(change, address)
 
@@ -252,9 +261,9 @@ class Publishing:
             change.at_once(stage)
 
     def remember_in(self, change: Change, address: str, routed: Sequence[Routed]) -> None:
-        """Have the duplicate ids of messages staged that the store itself sends: the address remembers them,
-        and takes a message whose id it remembers already all the same. Right before the end: nobody who
-        comes meanwhile is left out for what is given up then.
+        """Stage duplicate ids of messages that the store itself sends. The address remembers them, but takes
+        a message whose id it knows already all the same. Call it right before the commit: a publication that
+        comes earlier must not be refused for a transaction that may still be given up.
         """
         remembered = StagedIds(address)
         change.undo.append(lambda: self._duplicates.forget(remembered))
@@ -351,7 +360,9 @@ def taken(routed: Iterable[Routed]) -> int:
 
 
 def _extras(message: Outgoing, queue: QueueId, now_ms: int) -> Iterator[tuple[int, bytes]]:
-    """What belongs to a message in one queue, beside the reference."""
+    """Yield the records of a message in one queue beside its reference: the delivery count and the scheduled
+    time.
+    """
     if message.scheduled_ms > now_ms:
         yield MessageType.SCHEDULED_TIME, record_bodies.scheduled_time(queue, message.scheduled_ms)
     elif message.own_schedule_ms > 0:

@@ -1,8 +1,8 @@
-"""Which queues a message goes to, by the broker's rules.
+"""Chooses the queues of a message by the broker's rules. It stages nothing.
 
-Multicast: every queue whose filter accepts it. Anycast: one of those, in turn (`turns`). A message that says
-which of the two it wants goes to queues of that kind only. A message for one queue goes there whatever the
-queue's filter says, where a broker would silently drop one that is sent to `address::queue`.
+Multicast: every queue whose filter accepts the message. Anycast: one of these queues, in turn (`turns`). A
+message that states a routing type goes to queues of that type only. A message for one named queue goes there
+whatever the queue's filter says; a broker would silently drop one that is sent to `address::queue`.
 
 Queues of wildcard addresses that match the address get the message, too. The anycast queues of each address
 take turns among themselves.
@@ -40,7 +40,9 @@ class RoundRobin:
     """Places in the list of all anycast queues of the latter address."""
 
     def first(self, address: str, of: str, count: int) -> int:
-        """The place of the queue among `count` whose turn is next. A list that became shorter begins anew."""
+        """Return the place of the queue whose turn is next, among `count` queues. For a list that became
+        shorter the turns begin at its first queue again.
+        """
         place = self._next.get((address, of), 0)
         return place if place < count else 0
 
@@ -55,7 +57,9 @@ class RoundRobin:
         accepts: Callable[[Queue], bool],
         is_awaited: Callable[[Queue], bool],
     ) -> Queue | None:
-        """Which anycast queue of one address gets a message; it took its turn. None: none accepts it."""
+        """Return the anycast queue of an address that gets a message, and take its turn; None if no queue
+        accepts it.
+        """
         count, of = len(anycast), anycast[0].address
         first = self.first(address, of, count)
         places = [place % count for place in range(first, first + count) if accepts(anycast[place % count])]
@@ -80,10 +84,11 @@ class Routed:
     message: Outgoing
     queues: tuple[QueueId, ...]
     pages_of: str | None = None
-    """The address whose pages it goes to, and whose queues these are; None: it goes into the journal."""
+    """The address in whose pages the message is stored for these queues; None: it is stored in the journal.
+    """
     is_copy: bool = False
-    """It is the message before it once more, for queues that get it another way: where that one is left out
-    it is, too.
+    """True for a further copy of the message before it, stored elsewhere for other queues. If that one is
+    left out as a duplicate, the copy is left out too.
     """
 
 
@@ -92,7 +97,7 @@ class AnyRoute:
     """Queues of messages that are all alike to the routing."""
 
     every: tuple[QueueId, ...]
-    """They get each message."""
+    """Queues that get every message."""
     in_turn: tuple[QueueId, ...]
     """Each message goes to one of them."""
     turns_of: str = ""
@@ -136,7 +141,7 @@ class Routing:
     is_large: Callable[[str, Outgoing], bool]
     """Whether the body of what is sent to an address goes to a file of its own."""
     consumers: Consumers | None = None
-    """None where nobody delivers. Set by whoever does."""
+    """The consumers of the store's queues; None where nothing delivers. The delivering part sets it."""
     _turns: RoundRobin = field(default_factory=RoundRobin)
     _bindings: BindingsState | None = None
     _syntax: WildcardSyntax = field(default_factory=WildcardSyntax)
@@ -233,7 +238,7 @@ class Routing:
         return self._turns.first(address, route.turns_of, len(route.in_turn) or 1)
 
     def took_turns(self, sent: Alike) -> None:
-        """They were sent."""
+        """Advance the turns of the queues that got the messages."""
         if sent.route.in_turn:
             self.took_so_many(sent.address, sent.route, len(sent.texts))
 
@@ -262,7 +267,7 @@ class Routing:
             known.clear()
 
     def concerns(self, bound: str, address: str) -> bool:
-        """Whether what is sent to `address` may go to queues of `bound`."""
+        """Return True if messages sent to `address` may reach queues of `bound`."""
         if bound == address:
             return True
         syntax = settings_in_force(self.core).wildcards
@@ -281,9 +286,9 @@ class Routing:
         return found
 
     def reached_from(self, address: str) -> Sequence[Queue]:
-        """The queues that may get what is sent to an address, its own last: a message counts in that of its
-        queues which was given it the last, and is to count in the address that it was sent to. Those of one
-        address are in the order in which they were made, in which a broker has their turns.
+        """Return the queues that a message sent to an address may reach, those of the address itself last:
+        the message's memory counts for the address whose queue got it last, and that must be this address.
+        Queues of one address stand in the order of their creation, which is the broker's order of turns.
         """
         self._refresh()
         found = self._together.get(address)
@@ -319,16 +324,16 @@ class Routing:
         return [self._chosen(address, bound, message, pages) for message in messages]
 
     def of_either_kind(self, address: str, message: Outgoing) -> tuple[QueueId, ...]:
-        """The queues of a message whatever routing type it states, as brokers route their own copies. Raises
-        `NoRoute`.
+        """Return the queues for a message, ignoring the routing type that it states, as brokers route their
+        own copies. Raises `NoRoute`.
         """
         return self._chosen(address, self._bound(address), message, (), either_kind=True)
 
     def _require_types(
         self, address: str, messages: Sequence[Outgoing], routes: Sequence[tuple[QueueId, ...]]
     ) -> None:
-        """Raises `NoRoute` where a message states a routing type that no queue of the address has. What is
-        refused by filters alone is wanted by nobody.
+        """Raise `NoRoute` if a message states a routing type that no queue of the address has. A message that
+        only filters refuse is dropped without an error.
         """
         stated = {
             message.routing_type for message, queues in zip(messages, routes, strict=True) if not queues
@@ -368,7 +373,7 @@ class Routing:
         return tuple(queue.queue_id for queue in chosen)
 
     def envelope(self, address: str, message: Outgoing, *, paged: bool, sized: bool) -> Mapping[str, object]:
-        """What filters see: the message as it is stored. The time by which they judge it is its own then."""
+        """Return the message as filters see it: as it is stored. Filters judge it by its own time."""
         now_ms = self.core.clock.now_ms()
         if message.timestamp_ms is None:
             message.timestamp_ms = now_ms
@@ -385,14 +390,14 @@ class Routing:
 
 @dataclass(slots=True)
 class _Judging:
-    """What queues and their consumers make of one message."""
+    """The queues and consumers found for one message so far."""
 
     routing: Routing
     address: str
     message: Outgoing
     pages: Container[str]
     either_kind: bool
-    """Whatever routing type it states."""
+    """True: the message's routing type is ignored."""
     _envelopes: dict[tuple[bool, bool], Mapping[str, object]] = field(default_factory=dict)
     """As pages hold it, and as the journal does; with its size, and without."""
 
@@ -420,8 +425,8 @@ class _Judging:
 
 
 def _reaches(bound: str, address: str, syntax: WildcardSyntax) -> bool:
-    """Whether queues of another address get what is sent to one. What is sent to a wildcard address stays
-    there, as in a broker.
+    """Return True if queues of another address get messages that are sent to this one. As in a broker,
+    messages sent to a wildcard address stay there.
     """
     return syntax.is_wild(bound) and not syntax.is_wild(address) and routes(bound, address, syntax)
 

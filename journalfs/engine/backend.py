@@ -1,8 +1,8 @@
-"""The one seam to the disk for journals: what a backend does, and when its effects survive a power cut.
+"""The one seam between journals and the disk: what a backend does, and when its effects survive a power cut.
 
 Three backends write real files (`journalfs.engine.disk`), one simulates a disk that forgets
 (`tests/journal/simulated.py`). Names are relative to the journal's directory. Every method may raise OSError;
-none retries a sync that failed.
+none may repeat a sync that failed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class OpenFile(Protocol):
 
     @property
     def alignment_bytes(self) -> int:
-        """What is submitted for it begins and ends at multiples of this."""
+        """Bytes: each submitted write begins and ends at a multiple of this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,13 @@ class Completion:
     tag: int
     error: int
     goes_on: StoreAway | None = None
-    """It is not done, and there is another completion to come: why nobody is to wait for that."""
+    """The error for waiters while this write is not done; another completion of it will come. None: it is
+    done.
+    """
 
 
 LEFT: Final = -1
-"""It is to be submitted: it may take long."""
+"""Result of `perform` if the write must be submitted instead, since it may take long."""
 
 
 class Backend(Protocol):
@@ -87,12 +89,12 @@ class Backend(Protocol):
     performs: bool
     """Whether `perform` may be asked for a flush, after some that took little time."""
     defers: bool
-    """Whoever publishes without Python leaves flushes to it: they may take long."""
+    """True if C must leave flushes to this backend, since they may take long."""
     event_fd: int | None
     """Readable when a submitted write is done; None: ask `completed` after the next checkpoint."""
 
     def free_bytes(self) -> int:
-        """What files that are made may take of the disk, as far as is known."""
+        """Return the bytes of the disk that new files may take, as far as is known."""
 
     def names(self) -> list[str]:
         """Names of the plain files in the directory, sorted."""
@@ -117,7 +119,7 @@ class Backend(Protocol):
     def remove(self, name: str) -> None: ...
 
     def make_folder(self, name: str) -> None:
-        """A folder in the directory; it may exist already."""
+        """Make a folder in the directory, if it is not there."""
 
     def is_linked(self, name: str) -> bool:
         """Whether the file has another name, and must not be written into where that has content."""
@@ -133,8 +135,8 @@ class Backend(Protocol):
     def close_file(self, file: OpenFile) -> None: ...
 
     def lost(self, file: OpenFile) -> OSError | None:
-        """Why whoever opens the journal would not find what was written to an open file: it has no longer its
-        name there, or was cut short.
+        """Return why the next opening of the journal would not find the written bytes of an open file: it was
+        renamed, removed or cut. None: it would.
         """
 
     def perform(self, file: OpenFile, stage: Stage, length: int) -> int:
@@ -143,17 +145,17 @@ class Backend(Protocol):
         """
 
     def lend(self, file: OpenFile, tail: Tail) -> None:
-        """Tell whoever publishes without Python how to perform flushes, and where to look afterwards."""
+        """Fill in how C performs flushes, and what it has to check after each."""
 
     def submit(self, file: OpenFile, stage: Stage, length: int, *, durable: bool, tag: int) -> None:
         """Hand over the first `length` bytes of a sealed stage, which must stay as it is until completed."""
 
     def completed(self, timeout_ns: int) -> list[Completion]:
-        """What is done, waiting at most that long for the first."""
+        """Return the writes that are done; wait at most that long for the first."""
 
     def took_ns(self) -> int | None:
-        """How long the disk took for what was performed or completed last, where that is known: who waits for
-        it may wait for the interpreter, too.
+        """Return how long the disk took for the last write, or None if unknown: the caller's own measure may
+        include waiting for the interpreter's lock.
         """
 
     def ring(self) -> None:

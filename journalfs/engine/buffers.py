@@ -1,7 +1,7 @@
 """Files mapped for reading by the C core.
 
-Python never looks at mapped bytes itself: a file that is truncated meanwhile would end the process. Bytes are
-copied out by the core under its guard.
+Python must not read mapped bytes itself: if another program cut the file, the process would die of SIGBUS.
+The core copies bytes out under its guard.
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ class Unreadable:
 class MappedFile:
     """A whole file, mapped for reading. It holds the descriptor, so the content outlives an unlink.
 
-    `pointer` owns the mapping: whoever keeps it (a batch of lines, say) keeps the bytes mapped, also after
-    `close`.
+    `pointer` owns the mapping: an object that keeps it (a batch of lines, say) keeps the bytes mapped, also
+    after `close`.
     """
 
     __slots__ = ("_fd", "_whole", "holes", "is_copy", "path", "pointer", "size_bytes", "unreadable")
@@ -161,7 +161,7 @@ class MappedFile:
 
     @classmethod
     def without_content(cls, path: Path | str) -> Self:
-        """What stands for a file that cannot be opened: it has no bytes."""
+        """Return a mapping of no bytes, for a file that cannot be opened."""
         made = cls.__new__(cls)
         made.path = Path(path)
         made._fd = -1
@@ -219,7 +219,9 @@ class MappedFile:
         self.holes = tuple(found)
 
     def copy(self, offset: int, length: int) -> bytes:
-        """Return bytes [offset, offset + length); they must lie within `size_bytes`. Raises FileTorn."""
+        """Return bytes [offset, offset + length); the caller must keep them within `size_bytes`. Raises
+        FileTorn.
+        """
         if offset < 0 or length < 0 or offset + length > self.size_bytes:
             raise ValueError(f"{self.path}: bytes {offset}+{length} lie outside {self.size_bytes}")
         if length == 0:
@@ -239,10 +241,10 @@ class MappedFile:
         return action()
 
     def mend(self) -> bool:
-        """Find out what cannot be read, and let zeros stand for it from now on; `unreadable` says where.
+        """Find the bytes that cannot be read, and map zeros in their place; `unreadable` lists them. Returns
+        True if there are more than the last time.
 
-        Earlier pointers stay as they are: what was measured before must not be read with zeros in it. Returns
-        whether more was found than the last time.
+        Earlier pointers stay as they are: bytes that were measured must not read as zeros later.
         """
         if not self.size_bytes:
             return False
@@ -273,7 +275,7 @@ class MappedFile:
     def release(self) -> None:
         """Give back the memory that reading the mapping took, as after a scan that will not be repeated.
 
-        The bytes stay readable: they come from the page cache, or the disk, when they are asked for again.
+        The bytes stay readable: later reads take them from the page cache or the disk.
         """
         lib.jfs_map_release(self.pointer, self.size_bytes)
 
@@ -337,5 +339,5 @@ class MemoryFile(MappedFile):
         self.is_copy = False
 
     def mend(self) -> bool:
-        """What is in memory can be read."""
+        """Do nothing: bytes in memory are readable."""
         return False

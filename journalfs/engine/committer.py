@@ -1,13 +1,13 @@
-"""From staged to durable: who waits for whose flush, and when a flush happens.
+"""Makes staged records durable: decides when a flush happens, and which task performs it.
 
-Whoever first waits for a position leads: it lets every other task that can run stage what it has, and then
-flushes all of it at once. Those who come meanwhile wait, and share the next flush; one of them leads it. So a
-lone writer is flushed at once and a crowd shares flushes, without a timer. The timer (`run`) is for records
-that nobody waits for: they go to the disk at the latest after the buffer timeout.
+The first task that waits for a position leads: it lets every other runnable task stage its records, then
+flushes all of them at once. Tasks that come during the flush wait and share the next one, which one of them
+leads. So a lone writer is flushed at once and a crowd shares flushes, without a timer. The timer (`run`)
+flushes records that no task waits for, at the latest after the buffer timeout.
 
-A flush that failed is final: what is on the disk is not known any more, asking again could be answered with a
-success that means nothing, so nothing is accepted afterwards. One that only takes too long (`goes_on`)
-suspends the journal: who waits is told, nothing is accepted, and all goes on when it is written.
+A failed flush is final, since the content of the disk is unknown and a repeated sync could succeed without
+meaning anything: nothing may be staged afterwards. A flush that only takes too long (`goes_on`) suspends the
+journal: waiters get an error, nothing is accepted, and all goes on when the flush has ended.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ LEFT_OUT_MAX: Final = 16
 
 
 class Gathering:
-    """Who is about to flush asks `is_needless`, and awaits the crowd where it is not.
+    """Lets other tasks stage records before a flush. The leader asks `is_needless`, and awaits `gather` if it
+    is False.
 
-    What waits to be read by the program need not bring anything: a kernel tells of names that it forgot
-    beside the requests of a lone writer, and each time the scheduler would be gone through for that.
+    Requests that wait to be read need not stage anything: a kernel sends FORGET requests beside those of a
+    lone writer, and a turn of the scheduler for each would slow it down.
     """
 
     __slots__ = ("_in_vain", "_left_out", "crowd")
@@ -74,11 +75,11 @@ class Gathering:
         return True
 
     async def gather(self) -> None:
-        """Let others stage what they have."""
+        """Let other tasks stage their records."""
         await (trio.lowlevel.checkpoint() if self.crowd is None else self.crowd.quiet())
 
     def brought(self, others: int) -> None:
-        """So many came while it was awaited."""
+        """Learn how many other tasks came while `gather` was awaited."""
         self._in_vain = 0 if others else self._in_vain + 1
 
 
@@ -99,7 +100,7 @@ class Flush:
 
 @dataclass(slots=True)
 class CommitCounts:
-    """What happened so far. `flush_ns` is a moving average of one flush's duration."""
+    """Counts since the journal was opened. `flush_ns` is a moving average of one flush's duration."""
 
     flushes: int = 0
     bytes_written: int = 0
@@ -107,9 +108,8 @@ class CommitCounts:
 
 
 class Committer:
-    """Writes sealed buffers in order. `seal` is asked for what is staged when there is room for a flush; it
-    calls `push` if there is something. `while_waiting` is called whenever the disk has just been given
-    something to do.
+    """Writes sealed buffers in order. It calls `seal` when there is room for a flush; `seal` calls `push` if
+    records are staged. It calls `while_waiting` whenever the disk has just got work.
     """
 
     def __init__(
@@ -133,8 +133,9 @@ class Committer:
         self.reached_position = 0
         """Everything up to here is durable, or in the kernel's hands where `journal-datasync` is off."""
         self.reached_end = FileId(0), 0
-        """The same as a place: file, and the offset behind what was written to it. Whoever owns the journal
-        says where that is before anything is written, and when that file is none of the journal any more."""
+        """The durable end as a place: the file, and the offset behind its last flushed byte. The owner of the
+        journal sets it before the first write, and when that file leaves the journal.
+        """
         self.failure: WriteFailed | None = None
         self._broke_off = WriteFailed("the journal", "a write broke off", system_errno=errno.ENOMEM)
         """Made before it is needed: then there may be no memory for it."""
@@ -224,7 +225,7 @@ class Committer:
         return True
 
     def take_back(self, file_id: FileId, position: int) -> None:
-        """What was flushed meanwhile, up to `position`."""
+        """Take over the flushes that C performed, up to `position`."""
         assert self._lent is not None
         fields, counts, self._lent = self._lent.fields, self.counts, None
         if fields.flushes:
@@ -256,8 +257,8 @@ class Committer:
         await trio.lowlevel.checkpoint_if_cancelled()
 
     async def reached_unbroken(self, position: int) -> None:
-        """The same for what must not be left half done: no cancellation is delivered, and there is no
-        checkpoint where there is nothing to wait for. Raises WriteFailed.
+        """Wait until `position` is flushed, without delivering a cancellation, and without a checkpoint if it
+        is flushed already. Raises WriteFailed.
         """
         if self._reached_alone(position):
             return
@@ -356,7 +357,7 @@ class Committer:
     # ---- writing ----
 
     def _start(self) -> None:
-        """Get the next flush under way, unless one is: what is staged meanwhile shares the next."""
+        """Start the next flush, unless one is under way: records staged during that one share the next."""
         self._submit_queued()
         if not self._queue and not self._under_way and self.failure is None:
             self._seal()
@@ -450,8 +451,8 @@ class Committer:
             raise
 
     def _finish(self) -> None:
-        """What is done, in order, is reached. Not if somebody took away what it was written to: then nobody
-        finds it.
+        """Advance the durable position over flushes that are done, in their order. If the file was removed or
+        replaced meanwhile, give up: no reader would find the records.
         """
         while self._under_way and self._under_way[0].done:
             flush = self._under_way[0]
@@ -484,8 +485,8 @@ class Committer:
         self._wake()
 
     def _go_on(self) -> None:
-        """Write the rest of what was accepted before anything else is: whoever waited for it was told that it
-        counts, and would do it again where it does not show yet.
+        """Write the rest of the accepted records before anything new: their waiters were told that they
+        count, and would repeat them otherwise.
         """
         self._seal()
         self._submit_queued()
@@ -565,7 +566,9 @@ class Committer:
                 await self.flush_all()
 
     async def _until_resumed(self) -> None:
-        """Whoever waited was told, so nobody else waits for what is under way."""
+        """Wait until the suspended flush has ended. Its waiters have got their error, so no other task waits
+        for it.
+        """
         self._leading = True
         try:
             while self.suspended:

@@ -1,7 +1,7 @@
-"""Backends on real files. The seam they implement: `journalfs.engine.backend`.
+"""Journal backends on real files, behind the seam of `journalfs.engine.backend`.
 
-What is rare (creating, naming, headers) is the same in all three and done at once; what is frequent is handed
-to the C core, which writes in a thread (NIO, MAPPED) or lets the kernel do it (AIO).
+Rare operations (creating, naming, headers) are the same in all three and done at once. Frequent ones go to
+the C core, which writes in a thread (NIO, MAPPED) or hands them to the kernel (AIO).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 PAGE_BYTES = 4096
 
 PROBE_NAME = ".aio-test"
-"""The broker's name for the same thing: it must not look like a journal file to anybody."""
+"""The broker's name for its probe file: it must not look like a journal file."""
 
 _KINDS = {
     BackendKind.NIO: lib.JFS_IO_NIO,

@@ -1,6 +1,7 @@
-"""What keeps journal files: live records, transactions, and what each file cancels in others (in C).
+"""The account of what keeps journal files: live records, transactions, and how many records each file cancels
+in others (in C).
 
-Slots are numbers of files, given in order of creation and never reused within one ledger.
+A slot is the number of a file, in order of creation; it is never reused within one ledger.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class OpenTransaction:
     operations: int
     prepared: bool
     broken: bool
-    """Its PREPARE says that records are missing."""
+    """True if its PREPARE counts records that are missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class LedgerTotals:
     live_records: int
     open_transactions: int
     doubtful_transactions: int
-    """Those that count for nothing, and keep the files that they are in."""
+    """Transactions that count for nothing, and keep the files of their records."""
     memory_bytes: int
     id_max: int
     """Highest record id ever seen, committed or not; -1: none."""
@@ -64,8 +65,8 @@ class Ledger:
 
     @classmethod
     def load(cls, saved: bytes | memoryview, file_count: int) -> Self:
-        """From what `save` gave of so many files, whose slots are 0, 1, 2... The bytes may be hostile. Raises
-        CoreRefused.
+        """Load what `save` returned for `file_count` files, whose slots are 0, 1, 2... The bytes may be
+        hostile. Raises CoreRefused.
         """
         out = ffi.new("jfs_ledger **")
         content = ffi.from_buffer("uint8_t[]", saved)
@@ -98,7 +99,7 @@ class Ledger:
         return int(slot[0])
 
     def drop_file(self, slot: int) -> None:
-        """The file is free: what others cancel in it counts no more."""
+        """Forget a freed file: what other files cancel in it is not counted any more."""
         lib.jfs_ledger_drop_file(self.pointer, slot)
 
     def doubt(self) -> None:
@@ -112,9 +113,7 @@ class Ledger:
         return bool(lib.jfs_ledger_doubts(self.pointer))
 
     def abandon(self, tx_id: int) -> None:
-        """End a transaction as if it were rolled back, but for the files that it is in, which stay: what is
-        lost may have said that it is committed.
-        """
+        """End a transaction as a ROLLBACK would, but keep its files: a lost record may have committed it."""
         check(lib.jfs_ledger_abandon(self.pointer, tx_id), "leaving a transaction undecided")
 
     @property
@@ -127,8 +126,8 @@ class Ledger:
         check(lib.jfs_ledger_apply(self.pointer, slot, records, count), "reading a journal file")
 
     def settle(self, operations: int) -> bool:
-        """Do some of what the ends of long transactions left to do, for so many of their operations. Whether
-        there is more. Whoever asks for what it changes has all of it done.
+        """Settle up to `operations` operations of long transactions that have ended. Returns True if more are
+        left. A question about records that they change settles all of them first.
         """
         status = lib.jfs_ledger_settle(self.pointer, operations)
         if status != FULL:
@@ -176,7 +175,7 @@ class Ledger:
         )
 
     def reclaimable(self, slots: Sequence[int]) -> list[int]:
-        """Those of the files (in reading order, without the current one) that nothing needs any more."""
+        """Return those of the files (in reading order, without the current one) that no live record needs."""
         flags = ffi.new("uint8_t[]", max(len(slots), 1))
         numbers = ffi.new("uint32_t[]", list(slots))
         status = lib.jfs_ledger_reclaimable(self.pointer, numbers, len(slots), flags)

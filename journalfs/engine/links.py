@@ -1,8 +1,7 @@
-"""Second names for files, so that what they hold stays when the first name goes.
+"""Second names (hard links) for files, so that their content stays when the first name goes.
 
-A file that has two names and is written into changes under both. Whoever owns files with a second name has to
-let go of them instead of using them again, and one that does not look (`is_linked`) is kept from it by
-`lengthen`.
+A write into a file with two names changes both. The owner of such a file must give it up instead of using it
+again; a program that does not ask (`is_linked`) is kept from reusing it by `lengthen`.
 """
 
 from __future__ import annotations
@@ -42,7 +41,9 @@ class NamedFile:
         return cls(os.path.abspath(path), found.st_dev, found.st_ino)
 
     def lost(self, size_bytes: int) -> OSError | None:
-        """Why nobody would find there what was written, up to `size_bytes`; `None`: it is there."""
+        """Return the error if the name does not lead to the written file up to `size_bytes` any more; `None`
+        if it does.
+        """
         with door.place(self.path) as (directory, name):
             # P-2: asked by name, not by descriptor: an open descriptor still works after the name is gone.
             found: int = lib.jfs_place_of(directory, name, self.device, self.inode, size_bytes)
@@ -65,10 +66,10 @@ def is_linked(path: Path) -> bool:
 
 
 def lengthen(path: Path, size_bytes: int) -> None:
-    """Make a file of `size_bytes` longer by a hole; one of another size stays as it is.
+    """Make a file of `size_bytes` longer by a hole; a file of another size stays as it is.
 
-    A broker, and any journalfs, uses journal files of one size only again: others it moves or deletes, which
-    leaves their other names what they are. Raises OSError.
+    Brokers, and any journalfs, reuse only journal files of one size. Other files are moved or deleted, which
+    leaves their second names intact. Raises OSError.
     """
     with door.opened(path, door.WRITE) as descriptor:
         if os.fstat(descriptor).st_size == size_bytes:
@@ -152,7 +153,7 @@ def rename(old: Path, new: Path) -> None:
 
 
 def put_together(path: Path, pieces: Iterable[tuple[Path, int, int]]) -> None:
-    """Make a file of pieces of others, each given by where it begins and how long it is. It is disposable.
+    """Make a disposable file from pieces of other files, each given by its offset and length.
     Raises OSError.
     """
     made = door.create(path)

@@ -1,6 +1,6 @@
-"""Journal files that follow another log: what is flushed is committed there first.
+"""Journal files that follow another log: each flush is committed to the log first.
 
-The files are then only what the store reads; the log says what is durable.
+The store reads only the files; what is durable is what the log says.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 TAKEN_OVER_S: Final = 0.25
-"""What a log did not answer for that long, a thread waits for."""
+"""Time after which a thread waits for the log's answer."""
 
 
 class RecordLog(Protocol):
@@ -46,16 +46,20 @@ class PromptLog(RecordLog, Protocol):
 
     @property
     def is_local(self) -> bool:
-        """It takes as long as a disk: `attempt` it. Otherwise `begin`."""
+        """True if the log answers as fast as a disk: call `attempt`. False: call `begin`."""
 
     def attempt(self, records: Iterable[StagedRecord]) -> bool:
         """Whether a flush is durable now; if not, it is for `commit`."""
 
     def begin(self, records: Iterable[StagedRecord]) -> int | None:
-        """A descriptor that is readable when there is something to `look` at; None: it is for `commit`."""
+        """Begin a commit. Returns a descriptor that becomes readable when `look` has news; None: call
+        `commit`.
+        """
 
     def look(self) -> bool | None:
-        """Whether what was begun is durable; None: not yet. False: `commit` finds out."""
+        """Return True if the begun commit is durable, None while that is unknown, False if `commit` has to
+        find out.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,9 @@ class Writes(Protocol):
 
 
 class Failing:
-    """Tells whoever writes, in any thread, why nothing can be written any more; before, the program's log."""
+    """Tells the journals of a store, from any thread, why nothing can be written any more. Before the
+    journals are open, it tells the program's log.
+    """
 
     def __init__(self) -> None:
         self._writes: Writes | None = None
@@ -194,7 +200,9 @@ class LoggedBackend(DiskBackend):
     # ---- without a thread ----
 
     def _looked(self) -> Completion | None:
-        """What was begun, if it is done. If that is not known, a thread finds out."""
+        """Return the outcome of the pending commit. If it is unknown, a thread is started that
+        asks the log.
+        """
         with self._beginning:
             begun = self._begun
             if begun is None:

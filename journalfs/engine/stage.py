@@ -121,7 +121,7 @@ class Stage:
         ffi.memmove(self.pointer.bytes, bytes(length), length)
 
     def staged_records(self) -> Iterator[StagedRecord]:
-        """What was staged, in order."""
+        """Return the staged records, in order."""
         begin, content = self.file_offset, ffi.buffer(self.pointer.bytes, self.used_bytes)
         found = self.pointer.records
         for index in range(self.record_count):

@@ -52,7 +52,7 @@ class TailWay:
 
 
 class Tail:
-    """What is known of one journal's end. `fields` is a `jfs_tail`; a writer and its backend fill it in."""
+    """The end of one journal as C sees it. `fields` is a `jfs_tail`; a writer and its backend fill it in."""
 
     __slots__ = ("_keep", "address", "fields", "is_left", "stage")
 
@@ -61,12 +61,12 @@ class Tail:
         self.address = _address(self.fields)
         """In memory, for other libraries."""
         self.is_left = False
-        """What is staged is flushed by who lent it, after it was taken back."""
+        """True if the lender flushes the staged records after it took the end back."""
         self.stage: Stage | None = None
         self._keep: dict[str, object] = {}
 
     def begin(self, stage: Stage, ledger: Ledger, *, file_id: int, previous: tuple[int, int]) -> None:
-        """What is published next goes to an empty buffer. Nothing was, nor failed."""
+        """Give C an empty buffer, and reset its counts and its error."""
         fields = self.fields
         self.stage, self._keep["ledger"] = stage, ledger
         fields.stage, fields.ledger, fields.place = (
@@ -99,8 +99,9 @@ class Tail:
         self.fields.write = call
 
     def logged(self, commit: Callable[[Stage], bool]) -> None:
-        """What is to be done before each flush, with the interpreter's lock. False: whoever lent it goes on
-        with what is staged. Where it breaks off, nobody knows what was done, and that is never done again.
+        """Set the call that runs before each flush, with the interpreter's lock. If it returns False, the
+        lender goes on with the staged records. If it raises, the outcome is unknown, and it must not be
+        called again.
         """
         assert self.stage is not None
         stage = self.stage

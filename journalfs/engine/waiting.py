@@ -26,13 +26,13 @@ _Result = TypeVar("_Result")
 
 
 class Crowd(Protocol):
-    """Those who may be about to change something, and share what makes it durable."""
+    """The tasks that may be about to stage records, and would share the flush."""
 
     def is_quiet(self) -> bool:
-        """Whether nobody is."""
+        """Return True if no task is about to stage anything."""
 
     async def quiet(self) -> None:
-        """Return when whoever has something to change at this moment has begun to."""
+        """Return when each task that has records to stage now has begun to."""
 
 
 WORKERS_KEPT: Final = 2
@@ -119,8 +119,8 @@ os.register_at_fork(after_in_child=_forget_workers)
 async def in_a_thread(
     work: Callable[[], _Result], *, limiter: trio.CapacityLimiter | None = None, abandon: bool = False
 ) -> _Result:
-    """Run `work` in a thread, or here where the system gives the process none: cleaning up after a change has
-    to be done all the same. `abandon`: it is not waited for when cancelled.
+    """Run `work` in a thread, or in this one if the system refuses a thread: cleaning up after a change has
+    to be done all the same. `abandon`: a cancelled caller does not wait for it.
     """
     import trio
 
@@ -167,9 +167,7 @@ async def in_a_thread(
 
 
 async def offload(work: Callable[[], _Result]) -> _Result:
-    """Run `work` in a thread, so that the event loop goes on. Not given up when cancelled: it runs to its
-    end.
-    """
+    """Run `work` in a thread, so that the event loop goes on. A cancelled caller still waits for its end."""
     return await in_a_thread(work)
 
 
@@ -185,8 +183,8 @@ def _few(what: str) -> trio.CapacityLimiter:
 
 
 async def in_slices(work: Callable[[], None], stop: Callable[[], None]) -> None:
-    """Run a piece of long work in a thread, of which few do so at a time: whoever has more of it comes again,
-    and stands in line behind others. When cancelled nobody waits for it any more: `stop` tells it so.
+    """Run one slice of long work in a thread. Few slices run at a time, in the order of their calls; the
+    caller asks again for each further slice. A cancelled caller does not wait: `stop` tells the work to end.
     """
     import trio
 
@@ -214,7 +212,9 @@ async def together(*works: Callable[[], Awaitable[None]]) -> None:
 
 
 async def unbroken(work: Callable[[], Awaitable[_Result]]) -> _Result:
-    """Run `work` to its end even if cancelled meanwhile: for what must not be left half done."""
+    """Run `work` to its end, and deliver a cancellation only afterwards: for work that must not be left half
+    done.
+    """
     import trio
 
     with trio.CancelScope(shield=True):
@@ -251,13 +251,13 @@ class Slices:
 
     @classmethod
     def none(cls) -> Slices:
-        """For who has nobody beside."""
+        """Return slices that never pause, for work without other tasks beside it."""
         slices = cls()
         slices._until_ns = sys.maxsize
         return slices
 
     async def pause(self) -> None:
-        """Let others go on if it is time. It is where the work is given up when it is cancelled."""
+        """Let other tasks run if this one has run for long enough. A cancellation is delivered here."""
         over_ns = monotonic_ns() - self._until_ns
         if over_ns >= 0:
             await REST.get()((over_ns + PIECE_NS) / 1e9)
@@ -265,8 +265,8 @@ class Slices:
 
 
 class FairLock:
-    """One at a time, in order of arrival: `async with turn`. Where nobody else is at it, which is as good as
-    always, no scheduler is gone through.
+    """A lock that is granted in the order of arrival: `async with turn`. A lock that is free is taken without
+    a turn of the scheduler.
     """
 
     __slots__ = ("_taken", "_waiting", "_watching")
@@ -280,8 +280,8 @@ class FairLock:
         return self._taken
 
     async def nobodys(self) -> None:
-        """Return when nobody is at it, for those who need no turn of their own. If they took one after the
-        other, whoever comes next would find somebody at it for as long as many come.
+        """Return when no task holds the lock, without taking it. If such callers took it one after the other,
+        the next caller would have to wait for all of them.
         """
         import trio
 

@@ -23,10 +23,12 @@ from journalfs.message.envelope_fields import Envelope
 from journalfs.message.outgoing import NO_PROPERTIES, CoreMessage, Outgoing, Properties, whole
 
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-"""What some programs begin a text in UTF-8 with."""
+"""The three bytes that some programs write at the beginning of a UTF-8 text."""
 
 PLACE_KEYS: Final = frozenset({"queue", "deliveryCount", "scheduledTime", "address", "id"})
-"""What belongs to the place a message lies in. Where it goes is where the line is written to."""
+"""Keys that name the message's place (address, queue). They are ignored: the file that the line is written to
+names its place.
+"""
 
 _CORE_KEYS: Final = frozenset(
     {
@@ -128,7 +130,7 @@ def _see_agreement(
     large_core: bool = False,
     large: bytes | None = None,
 ) -> None:
-    """What is said twice is said alike: each key has to be what the message, made of `source_key`, says."""
+    """Raise BadEnvelope where a key contradicts the message that was made of `source_key`."""
     sources = [SOURCE_CORE_LARGE if large_core else SOURCE_PERSISTER]
     batch = LineBatch.of_payloads([payload], queue=None, sources=sources)
     if large is not None:
@@ -180,7 +182,9 @@ def _decode(line: bytes) -> Envelope:
 
 
 def _told(error: ValueError) -> str:
-    """What is wrong, without the parser's lines: all that it sees is one line of the file."""
+    """Return the parser's reason without its line numbers, since the parser sees one line of
+    the file only.
+    """
     if isinstance(error, json.JSONDecodeError):
         offset = len(error.doc[: error.pos].encode())
         return f"{error.msg.removesuffix(' at').rstrip(': ')} at offset {offset} of the line"

@@ -1,8 +1,8 @@
-"""What flushes told to be kept: durable beside the journal until it is published, and published exactly once.
+"""Keeps flushed content of open files durable beside the journal until it is published, exactly once.
 
-A flush notes the content and where it goes (`journalfs.bodies.flushed`). The transaction that publishes it
-says so (`DoneNotes`), so of a crash after it nothing comes twice. What was not published when the process
-ended is, once the store is open for writing again (`publish_left`).
+A flush writes a note: the content and its destination (`journalfs.bodies.flushed`). The transaction that
+publishes the content also records that the note is done (`DoneNotes`), so after a crash nothing is published
+twice. `publish_left` publishes the notes of an earlier process when the store is opened for writing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NAMES_MAX: Final = 5
 """In an event."""
 
 _FOR_GOOD: Final = (BadEnvelope, Damaged, NoRoute, NoSuchName, RecordTooLarge)
-"""What is not going to be different another time."""
+"""Errors that another attempt would meet again."""
 
 
 class Flushed:
@@ -92,7 +92,9 @@ class Flushed:
         self._unlink_bodies()
 
     def _unlink_bodies(self) -> None:
-        """A body that got its message's name, and whose message was not published: it gets another one."""
+        """Remove the name that a message gave to the body file of a note, where the message was not
+        published: its next publication links the file again.
+        """
         bodies = [self.folder.body_path(note.note_id) for note in self._left if note.has_body_file]
         ours = {(found.st_dev, found.st_ino) for found in map(door.status, filter(door.exists, bodies))}
         for file in self._core.large.files() if ours else ():
@@ -106,8 +108,8 @@ class Flushed:
         return [note.address for note in self._left]
 
     async def publish_left(self) -> None:
-        """Publish what was flushed before the store was opened. What cannot be published stays, or is put
-        aside if that will not change; an event says which.
+        """Publish the notes that an earlier process left. A note that cannot be published stays; if another
+        attempt could not succeed either, its content is put aside. An event names each.
         """
         while self._left:
             await self._publish_left(self._left[0])
@@ -151,21 +153,25 @@ class Flushed:
         await self.settled(note.note_id)
 
     def admitted(self, address: str) -> Admitted:
-        """What is published at the last close was taken by a write; nobody could be told otherwise now."""
+        """Return an admission for the rest that the last close publishes: its write was admitted, and a
+        refusal now would reach nobody.
+        """
         return Admitted(self.sending.admission.decide_late(address), late=True)
 
     async def settled(self, note_id: str) -> None:
-        """It is published, by a transaction that says so: the note has done its work."""
+        """Remove the note of content that a durable transaction has published."""
         writer = self._journals.messages
         await writer.durable(writer.position)
         self.drop(note_id)
 
     def drop(self, note_id: str) -> None:
-        """Nobody needs the note any more. It goes soon."""
+        """Remove a note that is not needed any more, in the background."""
         self._gone.append(note_id)
 
     async def forget(self, note_id: str) -> None:
-        """It must not be published any more, whatever happens. Raises SystemFailure."""
+        """Remove a note so that its content is never published. Raises SystemFailure if the note may still be
+        there.
+        """
         with failing("remove the flushed content", note_id):
             await offload(lambda: self.folder.remove([note_id]))
 
@@ -190,7 +196,7 @@ class Flushed:
             self._done_notes.forget(gone)
 
     def close(self) -> None:
-        """The same, at the end."""
+        """Remove all notes that `drop` left, before the store closes."""
         gone, self._gone = self._gone, []
         try:
             if gone and self._journals.failure is None:
@@ -208,11 +214,13 @@ class Flushed:
         self._keep(name, f"not published: {error}", lambda path: self.folder.set_aside(note, path))
 
     def set_aside_spool(self, spool: Spool, name: str, error: JournalfsError) -> None:
-        """The same of what nothing notes; `name` is the path of the file."""
+        """Put aside the content of a spool that has no note; `name` is the path of the file in the mount."""
         self._keep(name, f"not published: {error}", spool.keep)
 
     def set_aside_files(self, name: str, files: Sequence[Path]) -> None:
-        """The same of files that went unpublished with a staged directory; `name` is its path."""
+        """Put aside the files of a staged directory that were not published; `name` is the path of the
+        directory.
+        """
         kept: list[Path] = []
         for file in files:
             path = self._aside(file.name)

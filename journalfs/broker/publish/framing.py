@@ -1,4 +1,6 @@
-"""What one message is in a file that is written: a line, a JSON value, an envelope, or all of it."""
+"""Divides the bytes of a written file into messages: a line, a JSON value, an envelope or the whole file,
+chosen by the suffix of its name. `Framer` keeps the unfinished rest between writes; it publishes nothing.
+"""
 
 from __future__ import annotations
 
@@ -45,12 +47,16 @@ _AS_A_WHOLE: Final = "write it as a whole file, with another suffix"
 _QUOTED_CHARACTERS: Final = 20
 _CHARACTER_BYTES_MAX: Final = 4
 _LITERAL_BEGUN: Final = re.compile(rb"(?:t(?:ru?)?|f(?:a(?:ls?)?)?|n(?:ul?)?)\Z")
-"""What began as true, false or null before it went wrong."""
+"""The beginning of a misspelt true, false or null, so that an error text shows the word from its first
+letter.
+"""
 _LITERAL_BEGUN_BYTES_MAX: Final = 4
 
 
 def framing_of(file_name: str) -> Framing:
-    """By the suffix, whatever its case. A dot at the beginning begins no suffix. It may be a path."""
+    """Return the framing for a file name or path, by its suffix in any case. A dot at the beginning of the
+    name begins no suffix.
+    """
     stem, _, suffix = file_name.rpartition("/")[2].rpartition(".")
     return _BY_SUFFIX.get(suffix.lower() if stem else "", Framing.WHOLE_FILE)
 
@@ -103,7 +109,9 @@ class Framer:
         return self._mark or self._splitter.pending()
 
     def would_pend(self, data: bytes) -> bool:
-        """Whether something would be unfinished behind `data`; of what is none, whether a line would be."""
+        """Return True if an unfinished message would be left after `data`. For data that is malformed, True
+        if it does not end with a line feed.
+        """
         other = self.copy()
         try:
             other.feed(data)
@@ -129,8 +137,8 @@ class Framer:
             raise
 
     def finish(self) -> Sequence[Outgoing]:
-        """The messages that the end of the file completes: an unfinished last line, a last number. Raises
-        BadEnvelope where it completes none; whatever comes, the file is over.
+        """Return the messages that the end of the file completes: an unfinished last line, a last number.
+        Raises BadEnvelope if the rest is no message. The framer must not be used afterwards.
         """
         try:
             return self._finish()
@@ -184,7 +192,9 @@ class Framer:
         return found
 
     def _no_json(self, error: NoJson, data: bytes, begin: int) -> BadEnvelope:
-        """What is wrong with `data`, which begins at `begin` of the file."""
+        """Return the error that describes malformed `data`, whose first byte is at offset `begin` of the
+        file.
+        """
         line = self._line_feeds + data.count(b"\n", 0, error.offset) + 1
         if error.too_deep:
             return BadEnvelope(f"nested deeper than {JSON_DEPTH_MAX} levels; {_AS_A_WHOLE}", line=line)

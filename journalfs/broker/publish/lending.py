@@ -1,8 +1,8 @@
-"""The end of the message journal in the hands of who publishes lines without Python.
+"""Lends the end of the message journal to C, which then publishes lines without Python.
 
-While it is lent, no code of the store runs but what only looks at what was there before. What C may not
-decide is looked at here, before: a way is open as long as a line that is written to it is nothing but an ADD
-and a reference to each of its queues, or a transaction of such. All else is left to `WritingStore.publish`.
+While the end is lent, no code of the store may stage anything. C decides nothing by itself: `lend` opens a
+way only while each line written to it becomes an ADD and a reference for each queue, or one transaction of
+these. Every other publication goes through `WritingStore.publish`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Lending:
 
     @property
     def end(self) -> LentEnd:
-        """What the code needs that publishes."""
+        """The C structure `jfs_tail` and what belongs to it."""
         return LentEnd(STAGE, FLUSH, FULL, UNFIT, self.tail.address)
 
     @property
@@ -76,7 +76,9 @@ class Lending:
         return LinesWay(address, queue, TailWay())
 
     def lend(self, ways: Iterable[LinesWay]) -> bool:
-        """Lend it, to publish on those of the ways that are open now. False: it stays here."""
+        """Lend the end of the journal, and open the ways that C may publish on now. Returns False if it
+        cannot be lent; then nothing changed.
+        """
         if (
             not self.writable()
             or self.parts.arrivals.leaving

@@ -67,7 +67,9 @@ def is_short(files: Files) -> bool:
 
 
 def _next_piece_bytes(piece_bytes: int, messages: int) -> int:
-    """As many as are found in a moment, however short they are: they tend to be as long as those before."""
+    """Return the size of the next piece to parse, so that parsing it takes a moment: messages tend to be as
+    long as those before.
+    """
     return min(PIECE_BYTES, max(PARSED_PIECE_BYTES, piece_bytes * FRAMED_PIECE_MESSAGES // max(messages, 1)))
 
 

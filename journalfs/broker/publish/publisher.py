@@ -1,4 +1,6 @@
-"""Files that are being written: their bytes become messages as they complete, or at the last close."""
+"""Files opened for writing. `FilePublisher` turns their bytes into messages, at each write or at the last
+close. `mount/nodes/written.py` calls it; calls for one file take turns.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class FilePublisher:
         framing = framing_of(file_name)
         self._framer = None if framing is Framing.WHOLE_FILE else Framer(framing)
         self._note: FlushNote | None = None
-        """Of what the last flush made durable and is not published."""
+        """The note of the content that the last flush made durable and that is not published yet; None: there
+        is none.
+        """
         self._next_id: str | None = None
         in_memory = min(SPOOLED_IN_MEMORY_BYTES_MAX, self._sending.publishing.min_large_bytes - 1)
         self._spool = Spool(self._make_body, memory_bytes_max=in_memory)
@@ -121,10 +125,12 @@ class FilePublisher:
     # ---- flushing ----
 
     async def flush(self, *, unfinished: bool = True, is_last: Callable[[], bool] = nothing_follows) -> bool:
-        """What was published is durable then, and so is the rest, which is published at the last close: if
-        the process ends before, it is when the store is opened again. Nobody hears whether the last close
-        succeeds; so what cannot be published then is refused here, by the last one who can hear of it.
-        Without `unfinished` the rest stays as it is: a write failed, so it is not going to be published.
+        """Make all content durable. Published messages are durable afterwards; the unfinished rest is noted
+        beside the journal, and the last close publishes it, or the next opening of the store after a crash.
+
+        Raise the error that the last close would meet, if this is the last flush (`is_last`): the kernel
+        tells nobody the result of a release. `unfinished=False` leaves the rest unnoted, since a write failed
+        and the file will not be published. Returns True if the last close can publish the rest.
         """
         async with self._turn:
             if self._forgotten:
@@ -180,7 +186,9 @@ class FilePublisher:
         return self._flushed.folder.make_body(self._note_id())
 
     async def forget(self) -> int:
-        """Its name was removed, so nothing that it holds is published, whatever happens from here on."""
+        """Drop the content after the file's name was removed: nothing of it is published from here on.
+        Returns the dropped bytes.
+        """
         async with self._turn:
             dropped_bytes = self.unfinished_bytes
             if self._note is not None:
@@ -207,7 +215,9 @@ class FilePublisher:
                     await self._sending.parts.store.published()
 
     async def finish_flushed(self) -> None:
-        """The last close of a file whose last flush failed, or never came: what was flushed before counts."""
+        """End a file whose last flush failed or never came: publish the content of the flush before, and drop
+        the rest.
+        """
         async with self._turn:
             if self._note is not None and not self._ended:
                 self._ended = True

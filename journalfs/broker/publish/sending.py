@@ -1,4 +1,7 @@
-"""Publishing: what is taken is routed, and staged in the journal or in pages, all in one transaction."""
+"""Publishes messages: `Sending` asks for room, chooses the queues, and stages the messages in the journal or
+in pages, as one transaction. The mount's files, transactions and moves publish through it. It must not be
+called before the store's journals are open.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +35,8 @@ from journalfs.message.outgoing import NO_PROPERTIES, Outgoing, Texts
 
 
 class Sinks(NamedTuple):
-    """Where the queues of each address get what is sent: those of the address itself, and those of wildcard
-    addresses that match it. Each of these addresses has limits and pages of its own.
+    """The addresses whose queues get a publication: the address itself, and the wildcard addresses that match
+    it. Each of them has its own limits and pages.
     """
 
     stored: tuple[str, ...]
@@ -46,7 +49,7 @@ class Sinks(NamedTuple):
 
 @dataclass(slots=True)
 class Sent:
-    """What was staged of messages: it counts once `position` is durable."""
+    """The result of staging: the messages count once `position` is durable."""
 
     position: Position | None = None
     """None: there was nothing to publish."""
@@ -56,7 +59,7 @@ class Sent:
     duplicates: int = 0
     """How many were left out, since their duplicate ids are known."""
     held: dict[str, Footprint] = field(default_factory=dict)
-    """What they take in memory outside of pages, at most, by the address of queues."""
+    """Upper bound of the memory that the messages take outside of pages, by the address of their queues."""
 
 
 class Sending:
@@ -166,7 +169,9 @@ class Sending:
                 parts.arrivals.end(address)
 
     async def _settled(self, position: Position, *, whole: bool, transactional: bool) -> None:
-        """Wait for a publication, as far as its publisher is to, and show it, even if cancelled meanwhile."""
+        """Wait until a publication is durable, as far as the setting of syncs asks for it, and make it
+        visible. A cancellation is delivered afterwards.
+        """
         parts, writer = self.parts, self.parts.journals.messages
         if whole or (self._writes_wait and writer.waits(transactional=transactional)):
             only_adds = not parts.removing.has_replaced
@@ -186,7 +191,9 @@ class Sending:
             self.admission.look_again()
 
     def tell_duplicates(self, path: str, address: str, sent: Sent) -> None:
-        """Messages were left out of a publication: who wrote them is told of no failure."""
+        """Count the messages that were left out as duplicates and add an event. The writer gets no error for
+        them.
+        """
         if sent.duplicates:
             core = self.parts.core
             core.duplicates_left_out[address] += sent.duplicates
@@ -248,7 +255,7 @@ class Sending:
     async def stage_in(
         self, change: Change, address: str, queue: str | None, source: Source, sinks: Sinks
     ) -> Sent:
-        """The same as part of a change."""
+        """Stage messages as part of a change that the caller commits. Returns what was staged."""
         replaces = change.is_decided and self.replaces(address, queue)
         staging = self._staging(change, address, queue, sinks, replaces=replaces)
         await staging.stage_all(source)

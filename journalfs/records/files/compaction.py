@@ -1,18 +1,15 @@
-"""Rewriting what lives of old files into few new ones, so that a power cut at any moment loses nothing.
+"""Rewrites the live records of old files into few new files. A power cut at any moment loses nothing.
 
-1. Go on in a new file, whose id leaves room below it for those of all outputs.
-2. Delete as many free files as there will be outputs, write these beside the old files and make them durable.
-3. Write the control file: from here on the outputs count, whatever happens.
-4. Give the outputs their names.
-5. Take them into use, and the old files out of it.
-6. Empty the old files.
-7. Remove the control file; only then may the old files be used again.
+1. Go on in a new file, whose id leaves room below it for those of all outputs. 2. Delete as many free files
+as there will be outputs, write these beside the old files and make them durable. 3. Write the control file:
+from here on the outputs count. 4. Give the outputs their names. 5. Take them into use, and the old files out
+of it. 6. Empty the old files. 7. Remove the control file; only then may the old files be used again.
 
-Where the disk has no room for the first of these steps, the current file stays and is not rewritten, and the
-old files are as many of the first as there is room for. All outputs have ids below that of the file behind
-them then.
+If the disk has no room for the first step, the current file stays and is not rewritten, and only as many of
+the first files are rewritten as there is room for. The ids of all outputs are below the id of the file that
+follows them.
 
-A broker uses old files again before the last step, and what it wrote there is deleted by name after a crash.
+A broker reuses old files before the last step; what it wrote there is deleted by name after a crash.
 """
 
 from __future__ import annotations
@@ -64,7 +61,7 @@ _ENDS: Final = frozenset({int(RecordKind.COMMIT), int(RecordKind.ROLLBACK)})
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What there is for outputs: on the disk, and in free files that can give way. Sizes in bytes."""
+    """Room for outputs in bytes: on the disk, and in free files that can be deleted."""
 
     free_bytes: int
     free_files: int
@@ -77,7 +74,9 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Rewritable:
-    """One of the first files. `gives_file`: it can be used again; else the disk gets its size back."""
+    """One of the first files of the journal. `gives_file`: it can be used again; else the disk gets its bytes
+    back.
+    """
 
     live_bytes: int
     size_bytes: int
@@ -96,8 +95,8 @@ class Plan:
 
 
 def best_plan(files: Sequence[Rewritable], room: Room, *, overhead_bytes: int = 0) -> Plan | None:
-    """The one after which most files can be begun, and of these the one that writes least; None where none
-    leaves more than there are now. `overhead_bytes`: what is to be written beside what the files count.
+    """Return the plan after which most files can be begun, and of equal ones the one that writes least; None
+    if no plan leaves more room than now. `overhead_bytes`: bytes to write beside the live records.
     """
     size = room.file_size_bytes
     best, now = None, room.free_bytes // size + room.free_files
@@ -227,7 +226,9 @@ class Compaction:
         return await self._replace(old, survivors, kept[0].file_id)
 
     def _survivors(self) -> Survivors:
-        """At this very moment. What is open now may end later, with its COMMIT behind the old files."""
+        """Return the records that survive if compaction starts now. An open transaction survives, too: its
+        COMMIT may follow in a newer file.
+        """
         ledger = self._writer.ledger
         in_doubt = frozenset(ledger.doubtful())
         undecided = in_doubt.union(tx.tx_id for tx in ledger.transactions())
@@ -276,8 +277,8 @@ class Compaction:
         retention.keep([file for file in old if not file.retained])
 
     def _check_sources(self, old: list[WriteFile]) -> None:
-        """What a checksum contradicts must not get one that agrees with it, and what nobody could read is
-        kept. Raises Damaged and OSError.
+        """Raise Damaged for a file that a checksum contradicts, since a rewrite would give it a checksum that
+        agrees, and preserve unreadable bytes. Raises OSError.
         """
         for file in old:
             self._writer.pool.keep_unreadable(file)
@@ -288,7 +289,7 @@ class Compaction:
                 raise Damaged(file.name, found.offset, reason)
 
     def _contents(self, old: list[WriteFile], survivors: Survivors) -> list[bytearray]:
-        """What the outputs are to hold, one behind the other; the headers are still to be written."""
+        """Return the contents of the outputs, one after the other, without their headers."""
         settings = self._writer.settings
         limit = output_limit(old, settings.file_size_bytes)
         rewriter = Rewriter(

@@ -49,13 +49,15 @@ STEPS_BYTES = (64 * 1024, 100 * 1024, 100_000)
 """Sizes that people set are multiples of one of these."""
 
 SHORT_STEP_BYTES = 2 * LENGTHENED_BYTES
-"""What compaction makes where the disk is full is a multiple of this: so nobody takes it for what is left of
-a file, and none is longer than another by what a second name adds.
+"""Sizes of the outputs of compaction on a full disk are multiples of this, so that none looks like a file
+that was cut, or is longer than another by what `lengthen` adds.
 """
 
 
 def missing_bytes(sizes: Mapping[str, int]) -> dict[str, int]:
-    """How many bytes are missing at the end of each file that was cut off, by name; 0: nobody knows."""
+    """Return how many bytes are missing at the end of each file that was cut off, by name; 0 where that is
+    unknown.
+    """
     made = dict(zip(sizes, as_made(list(sizes.values())), strict=True))
     counts = Counter(made.values())
     return {
@@ -123,8 +125,8 @@ def contradiction(file: Headed, others: Sequence[Headed], records_rid: int) -> s
 
 
 def written_rid(mapped: MappedFile) -> int | None:
-    """The file id that the first well-formed record carries, whatever the header says. What an earlier life
-    left can only lie behind it.
+    """Return the file id that the first well-formed record carries, whatever the header says. Records of an
+    earlier life lie only behind it.
     """
     scan = scan_journal(mapped, rid=0, version=2, start=JOURNAL_HEADER_BYTES, any_rid=True)
     return int.from_bytes(mapped.copy(scan.record(0).offset + 1, 4)) if scan.count else None
@@ -145,11 +147,11 @@ class JournalFile:
     version: int
     stamp: FileStamp
     compacted: bool
-    """Its first record was written by compaction."""
+    """True if compaction wrote the first record."""
     header_damaged: bool = False
     """`file_id` is what the file's records carry instead, or 0 where that is not known yet."""
     first_rid: int | None = None
-    """What the first record carries as the file's id, if anything was written."""
+    """The file id that the first record carries; None if the file has no record."""
 
     @property
     def rid(self) -> int:
@@ -157,7 +159,7 @@ class JournalFile:
 
 
 def reading_order(file: JournalFile) -> tuple[FileId, bool, str]:
-    """What to sort files by."""
+    """Return the sort key of a file in reading order."""
     return file.file_id, not file.compacted, file.name
 
 
@@ -178,7 +180,7 @@ class _Candidate:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What the last look saw, and what it came to."""
+    """The files that the last look saw, and its result."""
 
     names: list[str]
     finals: Mapping[str, str]
@@ -204,12 +206,11 @@ class DirectoryReader:
         self._last: _Look | None = None
 
     def read(self) -> JournalDirectory:
-        """List the journal as it is now.
+        """List the journal's files. Returns the same object as the last call if nothing changed.
 
-        A missing directory is an empty journal, and what cannot be read is among the problems. Raises
-        `UnknownVersion` when no file there has a version that is known and one has another: then it is
-        another product's or a later format's journal, not damage. The same object as the last time means that
-        nothing changed.
+        A missing directory is an empty journal, and unreadable files are among the problems. Raises
+        `UnknownVersion` if no file has a known version and one has another: then the journal belongs to
+        another product or a later format, and is not damaged.
         """
         last = self._last
         seen = None if last is None else last.heads
@@ -362,7 +363,9 @@ class DirectoryReader:
         return found
 
     def _written_rid(self, file: JournalFile) -> int | None:
-        """`None` also for a file that cannot be read: whoever reads it says so."""
+        """Return the file id of the first record; `None` also for an unreadable file, which its reader
+        reports.
+        """
         known = self._written.get(file.path.name)
         if known is not None and known[0] == file.stamp:
             return known[1]
@@ -437,11 +440,10 @@ def effective_names(
 
 
 def _reused(header_id: Callable[[str], int | None], old: set[str], others: set[str]) -> set[str]:
-    """Old files that the journal already used again, so that deleting them would lose what was appended
-    since.
+    """Return the old files of a compaction that are in use again: deleting them would lose new records.
 
-    Their id was drawn after the compaction began, so it is above that of the file then current, which is the
-    smallest id among the files that the control file does not name.
+    Their id was drawn after the compaction began, so it is above the id of the file then current: the
+    smallest id among files that the control file does not name.
     """
     ids = {name: header_id(name) for name in old | others}
     current = min((ids[name] for name in others if ids[name] is not None), default=None)  # type: ignore[type-var]

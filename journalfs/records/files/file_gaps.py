@@ -1,9 +1,8 @@
-"""Ids that no journal file has, though one must have had each: they are drawn one after the other.
+"""Finds ids that no journal file has, though a file must have had each: ids are drawn one after the other.
 
-An id goes with its file: when that is used again under a later id, which its name tells, since that keeps the
-number that it was made with; when it is deleted, which a broker does only where there are as many files as it
-is to keep; when compaction writes the journal anew. Whatever is left was deleted by somebody else, or lost.
-What this product deletes itself it notes.
+An id goes away with its file: when the file is used again under a later id (its name keeps the number that it
+was made with), when a broker deletes a file above the number it is to keep, or when compaction rewrites the
+journal. Any other missing id is a file that was removed or lost. Files that this product deletes are noted.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def _between(known: Sequence[Range], last: int) -> Iterator[Range]:
 
 
 def merged(ranges: Iterable[Range]) -> list[Range]:
-    """The same ids, each once and in order."""
+    """Return the same ids, each once and in order."""
     found: list[Range] = []
     for first, last in sorted(ranges):
         if found and first <= found[-1][1] + 1:
@@ -75,12 +74,12 @@ def merged(ranges: Iterable[Range]) -> list[Range]:
 
 
 class DeletedFiles:
-    """What was deleted of one journal of the store in `root` by whoever had it open for writing. Losing it
-    loses nothing: it is then not known why ids are missing.
+    """The note of files that writers of this product deleted from one journal of the store in `root`. If the
+    note is lost, only the reason of missing ids is lost.
     """
 
     def __init__(self, root: Path, journal: str) -> None:
-        """`journal`: what its directory is called in the store."""
+        """`journal`: the path of the journal's directory in the store."""
         self._path = root / NOTED
         self._journal = journal
 

@@ -1,9 +1,8 @@
-"""The first bytes of a directory's files, read again only where they may have changed.
+"""Caches the first bytes of a directory's files, and reads them again where they may have changed.
 
-A file that is used again gets a new header before anything else, and that moves its time, also when it is
-written through a mapping: the first write to a page does. Times are coarse, though, so a head is believed
-only once the file had the same time in two looks, and some are read again in every look whatever the times
-say.
+A file that is used again gets a new header first, which changes its time, also through a mapping. File times
+are coarse, so a cached head is believed only after two looks at the same time, and each look reads some heads
+whatever their times say.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ HEAD_BYTES = JOURNAL_HEADER_BYTES + FIRST_RECORD_HEAD_BYTES
 
 
 def first_rid(content: bytes) -> int | None:
-    """What the first bytes behind a header carry as a file id; `None` where nothing was written."""
+    """Return the file id in the first bytes behind a header; `None` if nothing was written there."""
     at = len(content) - len(content.lstrip(b"\0"))
     return int.from_bytes(content[at + 1 : at + 5]) if at + 5 <= len(content) else None
 

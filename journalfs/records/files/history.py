@@ -45,7 +45,7 @@ _MESSAGES: Final = frozenset((MessageType.MESSAGE, MessageType.LARGE_MESSAGE))
 class HistoryFile:
     file: JournalFile
     copied_ms: int | None
-    """By its name; None: it is one of the journal itself."""
+    """The time in the name of the copy; None for a file of the journal itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def _end_of_second_ms(copied_at: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a file's messages. `whole`: all of it was looked at, not only the first message."""
+    """The known messages of a file. `whole`: all of them, not only the first."""
 
     times: FileTimes
     whole: bool
@@ -107,7 +107,7 @@ class Known:
 
 
 class TimeIndex:
-    """By name and stamp of a file. Derived: whoever loses it looks again."""
+    """Times by name and stamp of a file. A cache: a lost one is made again by reading."""
 
     def __init__(self, known: Mapping[str, tuple[FileStamp, Known]] | None = None) -> None:
         self.known = dict(known or {})
@@ -159,14 +159,18 @@ def _times(mapped: MappedFile, scan: Scan) -> Iterator[int]:
 
 
 def timestamp_ms(payload: bytes, source: int) -> int:
-    """What a message says of when it was sent; 0: nothing. `source` says what its record is."""
+    """Return when a message says it was sent; 0 if it says nothing. `source` says how its
+    record is encoded.
+    """
     batch = LineBatch.of_payloads([payload], queue=None, sources=[source], record_ids=[0])
     return max(0, batch.measure(0).timestamp_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What is read of a history: messages of some files, and what became of them in those behind."""
+    """The part of a history to read: messages of some files, and the fate of these messages in
+    later files.
+    """
 
     taken: Sequence[HistoryFile]
     later: Sequence[HistoryFile] = ()
@@ -176,9 +180,9 @@ class Choice:
     below_id: int = history.ANY_ID
     """Messages from this id on are not of it."""
     left_out: frozenset[int] = frozenset()
-    """Nor are these: they are found elsewhere."""
+    """Ids of further messages to leave out, since they are found elsewhere."""
     ends_bytes: int = ENDS_BYTES
-    """How much behind them is read for what became of the messages; 0: nobody asks."""
+    """Bytes of later files that are read for the fate of the messages; 0 where it is not asked for."""
     around: Sequence[HistoryFile] = ()
     """All files, for what belongs to a message and was written before it."""
 
@@ -220,14 +224,14 @@ def no_bodies(_loader: HistoryLoader, _found: Sequence[Unmeasured]) -> None:
 
 @dataclass(slots=True)
 class HistoryLoader(JournalLoader):
-    """What was sent, in the files that were chosen, as a live state in which nothing ever left."""
+    """Reads the chosen files of a history into a live state from which no message leaves."""
 
     choice: Choice = field(default_factory=no_choice)
     fetch_bodies: Bodies = no_bodies
     times: list[FileTimes] = field(default_factory=list)
     """By slot, of each file that was taken."""
     undecided: int = 0
-    """Transactions of which nobody knows how they ended: their messages are not there."""
+    """Ids of transactions whose end is not known: their messages are not listed."""
     taken_slots: int = 0
     """Files below this slot are those that were asked for."""
 
@@ -271,7 +275,7 @@ class HistoryLoader(JournalLoader):
         self._load_file(read)
 
     def _keep(self) -> None:
-        """What is of another time goes before anything is found out of it that takes long."""
+        """Drop the messages that were not chosen, before anything that takes long is found out about them."""
         choice, state = self.choice, self.state
         large = state.measure(self.files)
         history.say_sent(state, {one.message_id: self._timestamp(one) for one in large})
@@ -296,7 +300,7 @@ class HistoryLoader(JournalLoader):
         return [time_ms if slot < self.taken_slots else NONE_STAYS for slot, time_ms in enumerate(found)]
 
     def poll(self, *, settled: bool = False) -> PollResult:
-        """It never changes."""
+        """Return that nothing changed: a history is read once."""
         return PollResult.UNCHANGED
 
     def _doubtful(self) -> Iterator[Damage]:

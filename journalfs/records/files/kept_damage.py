@@ -1,7 +1,8 @@
-"""Bytes of a journal that nobody could read, kept when the file that they lie in is used again or deleted.
+"""Preserves unreadable bytes of a journal file when that file is used again or deleted.
 
-Below `journalfs/damaged` each is two files: `<journal file>-<file id>@<offset>.bin` is what lay there, and
-`.json` beside it says where and what was wrong. They count as damage until somebody says that they may go.
+Each piece is two files below `journalfs/damaged`: `<journal file>-<file id>@<offset>.bin` holds the bytes,
+and the `.json` beside it says where they were and what was wrong. They count as damage until a person removes
+them.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ FOLDER = Path("journalfs/damaged")
 
 @dataclass(frozen=True, slots=True)
 class KeptDamage:
-    """Of one journal of the store in `root`."""
+    """Preserves pieces of one journal of the store in `root`."""
 
     root: Path
     journal: str
-    """What its directory is called in the store."""
+    """The path of the journal's directory in the store."""
 
     def there(self) -> Iterator[Damage]:
-        """What is kept already, of any journal of the store."""
+        """Yield the preserved pieces of all journals of the store."""
         return kept_damage(self.root)
 
     def note_deleted(self, ranges: Iterable[Range]) -> None:
-        """That ids are missing now is no sign of a loss."""
+        """Note ids that this process deleted, so that nobody takes them for lost files."""
         try:
             DeletedFiles(self.root, self.journal).note(ranges)
         except OSError as error:
@@ -72,7 +73,9 @@ def note_hole(root: Path, damage: Damage) -> None:
 
 
 def kept_damage(root: Path) -> Iterator[Damage]:
-    """What is kept in a store, as damage. What does not say what it is was not written to its end."""
+    """Yield the preserved pieces of a store as damage. A piece without its description was cut off while it
+    was written, and is left out.
+    """
     for path in (root / FOLDER / name for name in sorted(_names(root)) if name.endswith(".json")):
         try:
             yield msgspec.json.decode(door.read(path), type=Damage)

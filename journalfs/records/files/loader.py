@@ -54,7 +54,9 @@ from journalfs.records.files.heads import data_end, has_no_header
 # Whether a journal file still holds what was read of it, by checksums of that.
 
 END_BYTES = 4096
-"""What is compared to find out whether a file that grows is still the one that was read."""
+"""Bytes at the end of the part that was read of a growing file, compared to see whether it is still the same
+file.
+"""
 
 
 def end_begins(position: int) -> int:
@@ -78,8 +80,8 @@ def ends_as_read(read: ReadFile, file: JournalFile) -> bool:
 
 
 def holds_prefix(file: JournalFile, position: int, prefix_crc: int) -> bool:
-    """Whether the bytes between header and `position` have this checksum; what cannot be read has not. Raises
-    FileNotFoundError.
+    """Return True if the bytes between header and `position` have this checksum; False also if they cannot be
+    read. Raises FileNotFoundError.
     """
     try:
         return crc32c_of_file(file.path, JOURNAL_HEADER_BYTES, position) == prefix_crc
@@ -96,12 +98,12 @@ UNSETTLED_GAP_WAIT_MS = 1_000
 
 
 NEWS_WINDOW_BYTES = JOURNAL_BLOCK_BYTES_MAX
-"""What is compared to find out whether a file went on: appending begins within one block behind the last
-record.
+"""Bytes behind the last record that are compared to see whether a file grew: appending begins within one
+block.
 """
 
 HEADLESS = frozenset({"short-file", "zeroed"})
-"""What is wrong with a file that has not even a header, at its beginning."""
+"""The reason shown for a file that has not even a header."""
 
 DAMAGE_REASONS = {
     GapKind.ZEROED: "zeros where records should be",
@@ -137,7 +139,7 @@ class JournalLoader:
     """
     files: FileSet = field(default_factory=FileSet)
     overwritten: bool = False
-    """What was read of a file is not in it any more, though it still has its id."""
+    """True if the bytes that were read of a file were overwritten, though the file has the same id."""
     bytes_scanned: int = 0
     """Bytes of journal read so far; stays 0 when the index answered everything."""
     missing: tuple[Damage, ...] = ()
@@ -150,7 +152,7 @@ class JournalLoader:
     _refused: dict[int, Damage] = field(default_factory=dict)
     """By slot, files of which nothing could be read when they were last tried."""
     _void: bool = False
-    """What the live state was made from turned out to be readable otherwise than it was."""
+    """True once bytes that the live state was made of turned out to read otherwise: it must be made again."""
     broken: bool = False
     """True once a part of some records was applied: the live state is only to be replaced."""
     _doubt: Doubt = field(default_factory=Doubt)
@@ -181,7 +183,9 @@ class JournalLoader:
         self._doubt.begin(self.state)
 
     def _is_begun(self, read: ReadFile) -> bool:
-        """Whether there may be records by now. What this process writes itself is read as far as it said."""
+        """Return True if the file may hold records. A file of this process is read only as far as `advance`
+        said.
+        """
         if self.limit is not None or read.slot in self._refused:
             return False
         mapped = self.files[read.slot]
@@ -191,7 +195,7 @@ class JournalLoader:
             return True
 
     def _opened(self) -> list[ReadFile]:
-        """Map every file before any is applied: what is mapped stays readable when a broker deletes it."""
+        """Map all files before any is applied: a mapped file stays readable after a broker deletes it."""
         for attempt in range(LISTINGS_MAX):
             listing = self._list()
             self._problems = listing.problems
@@ -310,7 +314,7 @@ class JournalLoader:
         return None
 
     def _still_missing(self) -> Iterator[Damage]:
-        """What was known to be gone, and was not read since."""
+        """Return the files that were known to be missing and have not been read since."""
         ends = {self._name(read): read.position for read in self.files.read_files()} if self.missing else {}
         for one in self.missing:
             path = self.relative_to / one.file
@@ -323,7 +327,9 @@ class JournalLoader:
                 yield one
 
     def _doubtful(self) -> Iterator[Damage]:
-        """What headers hide. Of a journal that is being written some files are between two lives."""
+        """Return the damage that wrong headers cause. While a journal is being written, a file may be between
+        two lives, and is not listed.
+        """
         if self.following or self.limit is not None:
             return
         yield from self._hidden.damage(self.files.read_files(), self.files, self.state, self.relative_to)
@@ -346,8 +352,8 @@ class JournalLoader:
         return dict(self._gaps)
 
     def poll(self, *, settled: bool = False) -> PollResult:
-        """Apply what was written since the last look. `settled`: nobody is writing, so what lies behind
-        damage is complete.
+        """Apply the records written since the last look. `settled=True`: no process writes the journal, so
+        records behind damage are complete.
         """
         try:
             return self._poll(settled=settled)
@@ -363,10 +369,11 @@ class JournalLoader:
         newest_first: Iterable[tuple[FileId, str]] = (),
         list_files: bool = False,
     ) -> PollResult:
-        """Apply what this process made durable: all of the files before that one, and it up to `end`.
+        """Apply the records that this process made durable: all files before `end`'s file, and that file up
+        to `end`.
 
-        `newest_first`: id and name of the files it uses. `list_files`: others than the current one may have
-        changed.
+        `newest_first`: id and name of the journal's files. `list_files`: files other than the current one may
+        have changed.
         """
         if self.broken:
             return PollResult.REWRITTEN
@@ -385,8 +392,8 @@ class JournalLoader:
         return result
 
     def _go_on(self, file_id: FileId, newest_first: Iterable[tuple[FileId, str]]) -> PollResult | None:
-        """The same without a look at all files; `None` where that cannot be, and now and then, so that one is
-        missed that somebody took away.
+        """Advance without listing the directory. Returns `None` if a listing is needed: also now and then, so
+        that a file that another program removed is noticed.
         """
         last, changed = self._last_own, False
         if last is None:
@@ -476,7 +483,9 @@ class JournalLoader:
         return self._read(read, hold_back=hold_back) or changed
 
     def _take_own(self, read: ReadFile) -> bool:
-        """Apply what this process appended to a file: it is known where that ends, and needs no check."""
+        """Apply the records that this process appended to a file. Their end is known, so
+        nothing is checked.
+        """
         return self._stop(read) != read.position and self._read(read, hold_back=False, check=False)
 
     def _match(self, listing: JournalDirectory) -> list[ReadFile] | None:
@@ -511,10 +520,9 @@ class JournalLoader:
         return [read for read in self.files.read_files() if read.file.file_id >= last_id]
 
     def _still_holds(self, read: ReadFile, file: JournalFile, *, grows: bool) -> bool:
-        """Whether what was read of a file is still there. A file that is not appended to any more should not
-        change; if it did, its bytes are compared with what was read by their checksum. Of one that grows the
-        last of them are: an earlier state of it that was copied over it does not reach as far. What this
-        process owns nobody else changes.
+        """Return True if the file still holds what was read. A file that is not appended to is compared by a
+        checksum if its time changed. Of a growing file the last bytes are compared: an older copy of it is
+        shorter. Files that this process owns are not compared.
         """
         if read.position == JOURNAL_HEADER_BYTES:
             read.stamp = file.stamp
@@ -576,7 +584,7 @@ class JournalLoader:
         return mapped
 
     def _earlier_gaps(self, read: ReadFile) -> tuple[Damage, ...]:
-        """Those behind the position, such as a torn end, are only what the last look saw."""
+        """Return the gaps behind the position that only the last look saw, such as a torn end."""
         gaps = self._gaps.get(read.slot, ())
         return tuple(gap for gap in gaps if gap.offset < read.position or gap.kind == MISSING_RECORDS)
 
@@ -621,8 +629,8 @@ class JournalLoader:
         return True
 
     def _settled(self, read: ReadFile, mapped: MappedFile, scan: Scan) -> Scan:
-        """Leave out records behind a fresh hole, so that what is still being written is not passed over. What
-        a checksum contradicts may be one, inside a record.
+        """Hold back records behind a new hole, since bytes before them may still be on their way. A record
+        that a checksum contradicts may be such a hole.
         """
         holes = [gap.offset for gap in scan.gaps() if gap.kind in (GapKind.ZEROED, GapKind.GARBAGE)]
         holes += [one.offset for one in check_mapped(mapped, scan, read.file.file_id).mismatches]
@@ -652,7 +660,7 @@ class JournalLoader:
         return tuple(found)
 
     def _identified(self, files: Sequence[JournalFile]) -> list[JournalFile]:
-        """Give files whose header is unreadable the id that their first record repeats; those without records
+        """Give files with an unreadable header the id that their first record carries. Files without records
         go last.
         """
         known = {file.file_id for file in files if not file.header_damaged}

@@ -115,10 +115,11 @@ def _end_compaction(backend: Backend, names: set[str], extension: str) -> list[s
 
 
 def _replaced(backend: Backend, names: set[str], control: ControlFile, extension: str) -> set[str]:
-    """Old files that are to go: not those that took a new id since, and may hold new records.
+    """Return the old files of a compaction that must be deleted, without those that were used again and may
+    hold new records.
 
-    Such an id was drawn after the compaction began, so it is above that of the file then current, which is
-    the smallest id among the files that the control file does not name.
+    The id of a reused file was drawn after the compaction began, so it is above the id of the file then
+    current: the smallest id among files that the control file does not name.
     """
     ending = JournalFileState.COMPACTED.value
     outputs = {name.removesuffix(ending) for name in control.settle}
@@ -186,7 +187,7 @@ class Opened:
     pool: FilePool
     data: list[WriteFile]
     recovered: list[str]
-    """What was ended or undone that its last writer had begun, in words."""
+    """Texts for events: transactions of the last writer that were completed or rolled back."""
     cut_off: list[str]
     """Likewise, the ends of records that are overwritten."""
     bytes_read: int
@@ -201,11 +202,11 @@ def open_files(
     kept: KeptDamage | None = None,
     left_off: LeftOff | None = None,
 ) -> Opened:
-    """Recover, read what is not known, and set files without records free. `some_lost`: a file is known to be
-    gone; `kept` takes what cannot be read of files that are set free; of what `left_off` says nothing is
-    believed where anything of the journal is gone.
+    """Recover the journal's files, read those that are not known, and free those without live records.
+    `some_lost`: a file is known to be missing. `kept` preserves unreadable bytes of freed files. `left_off`
+    is ignored if anything of the journal is missing.
 
-    Raises OSError, and UnknownVersion for files of a version or user version that cannot be written beside.
+    Raises OSError, and UnknownVersion for files whose version or user version cannot be written beside.
     """
     recovered = recover(backend, extension=settings.extension)
     every = [name for name in backend.names() if name.endswith(f".{settings.extension}")]
@@ -285,7 +286,7 @@ def _read_files(
 
 
 def _is_blank(backend: Backend, name: str) -> bool:
-    """Whether a file holds nothing at all, not even a header: its creation was cut off."""
+    """Return True for a file without even a header: its creation was cut off."""
     if not read_header(backend.read(name, 0, JOURNAL_HEADER_BYTES)).blank:
         return False
     return not any(

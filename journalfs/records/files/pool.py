@@ -37,8 +37,8 @@ KEPT_SHARE = 3
 
 @dataclass(frozen=True, slots=True)
 class KeptFile:
-    """A file that holds what may be asked for, and whose room is not used meanwhile. `life`: its name in the
-    journal then, and its id.
+    """A free file whose content is kept for undoing removals, so its room is not reused. `life`: its name and
+    id when it was in use.
     """
 
     life: tuple[str, FileId]
@@ -74,13 +74,13 @@ class WriteFile:
     retained: bool = False
     """The history has it, or need not have it."""
     going: bool = False
-    """It is being emptied or deleted, which takes a moment."""
+    """True while the file is being emptied or deleted."""
     unreadable: tuple[Gap, ...] = ()
-    """What lies in it beside records, and is neither padding nor of an earlier life: damage."""
+    """Damage in the file: bytes that are no record, no padding and nothing of an earlier life."""
     handle: OpenFile | None = None
     version: int = VERSION
     lengthened: bool = False
-    """It is longer than it was made, which `size_bytes` leaves out: it had another name, or has (see
+    """True if the file is longer than `size_bytes`, since it has or had a second name (see
     `journalfs.engine.links`).
     """
 
@@ -131,7 +131,7 @@ class FilePool:
         self.last_id = last_id
         self._one_at_a_time = threading.RLock()
         self.keeps = False
-        """What files hold that become free may be asked for: they are used last (see `kept`)."""
+        """True if the content of freed files may be asked for: they are used last (see `kept`)."""
         self._aside: list[KeptFile] = []
         self._extra = 0
         """Files that were made since others were kept."""
@@ -142,8 +142,8 @@ class FilePool:
         self.first_record = round_up(JOURNAL_HEADER_BYTES, backend.alignment_bytes)
 
     def written_by(self, committer: Committer) -> None:
-        """It gives up after a failed write or sync after which it is not known what is on the disk: asking
-        again would be answered from memory.
+        """Set the committer that gives up after a failed write or sync of the pool: the content of the disk
+        is unknown then, and a repeated sync would be answered from memory.
         """
         self._committer = committer
 
@@ -197,9 +197,9 @@ class FilePool:
             raise
 
     def reinitialise(self, file: WriteFile, file_id: FileId) -> WriteFile:
-        """Give a file a new life: what it holds belongs to no file any more. One with another name keeps what
-        it holds under that, and another file takes its place. The id is a later one where that one would make
-        something of what it holds look like records.
+        """Give a file a new id, so that its old records belong to no file. A file with a second name keeps
+        its content under that name, and another file takes its place. The id skips values that would make old
+        bytes look like records.
         """
         with self._doubtful(file.name):
             if self._backend.is_linked(file.name):
@@ -263,8 +263,8 @@ class FilePool:
         return None
 
     def _tell_deleted(self, file: WriteFile) -> None:
-        """It had its id, and those between the number in its name and that one, or, if compaction gave it its
-        id, any of the later ones.
+        """Note the ids that a deleted file may have had: its own, those between the number in its name and
+        its id, or, if compaction gave it its id, any later one.
         """
         if self._note_deleted is not None:
             number = number_of(file.name, extension=self._settings.extension) or file.file_id
@@ -285,11 +285,11 @@ class FilePool:
         self._aside.append(kept)
 
     def kept(self) -> list[KeptFile]:
-        """All that is kept, the oldest first. It takes room on the disk that nothing else would."""
+        """Return the kept files, the oldest first. They take disk room that nothing else would need."""
         return [*self._aside, *(one for one, kept in self._as_it_was() if kept)]
 
     def as_it_was(self) -> list[KeptFile]:
-        """The same, and free files that nobody has used yet."""
+        """Return the kept files and the free files that were not used since."""
         return [*self._aside, *(one for one, _ in self._as_it_was())]
 
     def _as_it_was(self) -> list[tuple[KeptFile, bool]]:
@@ -300,7 +300,7 @@ class FilePool:
         ]
 
     def let_go(self, kept: KeptFile) -> None:
-        """It need not be kept any more. Raises OSError."""
+        """Stop keeping one file. Raises OSError."""
         with self._one_at_a_time:
             if kept in self._aside:
                 self._aside.remove(kept)
@@ -309,7 +309,7 @@ class FilePool:
                 file.kept &= (file.name, file.was) != kept.life
 
     def let_go_of_all(self) -> None:
-        """Nothing need be kept any more, nor what was made meanwhile. Raises OSError."""
+        """Stop keeping all files, also those made since. Raises OSError."""
         with self._one_at_a_time:
             for kept in self.kept():
                 self.let_go(kept)
@@ -367,9 +367,9 @@ class FilePool:
             return self._delete(min(len(self.free), len(self.free) + files_in_use - files))
 
     def give_way(self, count: int) -> None:
-        """Delete, for good, as many free files as others are about to be made, but for one: so there are not
-        more and more of them. They are not used for those others: what they hold belongs to the ids of lives
-        they had, and compaction gives these to files again. Raises OSError.
+        """Delete as many free files as `count` new ones need, but for one, so that their number does not
+        grow. Their rooms are not reused for the new ones: their bytes carry ids of earlier lives, which
+        compaction gives to files again. Raises OSError.
         """
         with self._one_at_a_time:
             self._delete(min(count, len(self.free) - 1))
@@ -390,7 +390,7 @@ class FilePool:
         return sum(not self._backend.is_linked(file.name) for file in list(self.free))
 
     def _delete(self, count: int) -> int:
-        """They hold nothing, so it does not matter in which order they go; those stay that are used next."""
+        """Delete free files, in any order since they hold nothing; the ones that are used next stay."""
         for _ in range(count):
             with self._doubtful(self.free[-1].name):
                 self._discard(self.free[-1], self.free[-1].was if self.free[-1].kept else None)

@@ -1,9 +1,9 @@
-"""The history of a journal: a copy of each file once it is closed, in a folder that a broker replays from.
+"""Keeps the history of a journal: a copy of each closed file, in a folder that a broker replays from.
 
 A file is not emptied before its copy is durable. A broker renames a file that waits to be copied, and without
-retention does not see it then; here nothing is renamed, and what was not copied before the process ended is
-found when the journal is opened. What was copied, or was written by compaction, is not written on then, even
-if nothing was written behind it yet: it would be copied again with what is new.
+retention does not see it then. This module renames nothing; a file that was not copied when the process ended
+is found at the next opening. A file that was copied, or that compaction wrote, must not be appended to: it
+would be copied again with the new records.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Retention:
         self._readers = 0
 
     def begin(self, files: Iterable[WriteFile]) -> None:
-        """Find out which files have a copy. What compaction wrote needs none: it was copied before."""
+        """Find which files have a copy. Outputs of compaction need none: their records were copied before."""
         for name in self._history.names():
             if name.endswith(f".{self._settings.extension}.tmp"):
                 self._history.remove(name)
@@ -92,8 +92,8 @@ class Retention:
         self.clean()
 
     def clean(self) -> None:
-        """Delete what is too old, and the oldest of what is too much. The newest copy stays: it may be all
-        that says how far the history reaches.
+        """Delete copies that are too old, and the oldest ones above the size limit. The newest copy stays: it
+        may be the only sign of how far the history reaches.
         """
         if self._readers:
             return
@@ -107,7 +107,7 @@ class Retention:
 
     @contextmanager
     def read(self) -> Iterator[None]:
-        """Within this no copy is deleted: somebody reads all of them."""
+        """Keep all copies for the duration of the block, for a reader of all of them."""
         self._readers += 1
         try:
             yield
@@ -144,8 +144,8 @@ class Retention:
                 yield _Copy(name, parsed, self._history.size_bytes(name))
 
     def _is_compacted(self, file: WriteFile) -> bool:
-        """Whether it is as compaction wrote it. Its last record that can tell does: without a history such a
-        file is written on, by brokers too.
+        """Return True if the file is as compaction wrote it. The last record that can tell decides: without a
+        history, brokers also append to such a file.
         """
         scan = self._scan(file)
         records = scan.pointer.records
@@ -171,8 +171,8 @@ class Retention:
         )
 
     def _remove_partial(self, file: WriteFile) -> None:
-        """What a broker that died left of a copy of this file. Of this one only: the id is compared as a
-        number.
+        """Delete the partial copy of this file that a killed broker left. The id is compared as a number, so
+        no other file's copy is deleted.
         """
         for copy in list(self._copies()):
             if copy.parsed.file_id == file.file_id and copy.size_bytes < file.size_bytes:

@@ -1,8 +1,7 @@
-"""The work that keeps a journal going and small: a file kept ready, files set free, compaction when it is
-due.
+"""Keeps a journal going and small: a file ready for the writer, files freed, compaction when it is due.
 
-One thing is done after the other, whoever asks; what takes long runs in a thread. What was begun is done to
-its end: a compaction that stops behind its control file leaves the disk and the writer at odds.
+Tasks run one after the other, long ones in a thread. A task that has begun runs to its end: a compaction that
+stops after its control file leaves the disk and the writer with different files.
 """
 
 from __future__ import annotations
@@ -40,8 +39,9 @@ something.
 """
 
 TRY_AGAIN_NS = 30_000_000_000
-"""After so long a compaction that failed on a full disk is worth another attempt. It reads what it would
-rewrite, and others may have taken the room it counted on."""
+"""Time until a compaction that failed on a full disk is tried again. It reads all that it would rewrite, and
+other programs may have taken the room.
+"""
 
 
 class Upkeep:
@@ -52,20 +52,22 @@ class Upkeep:
         self.compactions = 0
         self.compacting = False
         self._squeezing = False
-        """It compacts because the disk is full: whoever wants room waits for it."""
+        """True while compaction runs because the disk is full: tasks that need room wait for it."""
         self._overhead: tuple[int, int] = 0, 0
-        """What compaction on a full disk is expected to write beside what counts as alive, since it failed,
-        and until when.
+        """Bytes that compaction on a full disk is expected to write beside live records, after an attempt
+        failed, and until when that holds.
         """
         self._explained: tuple[tuple[Position, list[int]] | None, Sequence[FileReport]] = (None, ())
-        """What keeps each file, and where the journal and its files stood then."""
+        """The last answer of `explain`, with the state of the journal and its files at that time."""
         self._dead_bytes = 0
         """How much of closed files was dead when it was last seen whether rewriting them pays."""
         self.files_freed = 0
         self._deleted = False
-        """Files are gone since whoever reads the journal was last told to look."""
+        """True if files were deleted since the reader of the journal was last told to look."""
         self.contradicted: set[int] = set()
-        """Ids of files that a checksum contradicts: they are not compacted, only freed when they can be."""
+        """Ids of files that a checksum contradicts: they are not compacted, and freed only when nothing lives
+        in them.
+        """
         self._seen_without_room: tuple[int, int] | None = None
         """Up to which record the journal went, and how many bytes were free on the disk, when no room could
         be made: unless one of them changes, none can.
@@ -112,8 +114,9 @@ class Upkeep:
                 await unbroken(self._keep_ready)
 
     async def make_room(self) -> None:
-        """Where the disk has no room, set free what was consumed by now: whoever comes next is not to be
-        refused for what goes in a moment. That there is still none is left to say to `JournalWriter`.
+        """On a full disk, free the files that were consumed so far, so that the next publication is not
+        refused for room that is about to be free. Raises nothing if none is freed; `JournalWriter` refuses
+        then.
         """
         if not self._writer.short_of_space or (self.compacting and not self._squeezing):
             return
@@ -140,7 +143,7 @@ class Upkeep:
             self._deleted = False
 
     async def _retain(self) -> None:
-        """Copy what was closed to the history. What could not be copied stays until it can."""
+        """Copy closed files to the history. A file whose copy failed stays until a copy succeeds."""
         retention = self._writer.retention
         if retention is None:
             return
@@ -164,8 +167,8 @@ class Upkeep:
         return done
 
     async def squeeze(self) -> CompactionDone | None:
-        """Where the disk has no room for another file, rewrite what lives of the first files into what room
-        there is, if that leaves more. None: it does not, or could not be done.
+        """On a full disk, rewrite the live records of the first files into the room there is, if that frees
+        more. Returns None if it would not, or could not be done.
         """
         async with self.turn:
             return await self._squeeze()
@@ -220,7 +223,7 @@ class Upkeep:
         return expected_bytes if self._now_ns() < until_ns else 0
 
     async def _plan(self) -> Plan | None:
-        """What compaction could rewrite without another file to go on in."""
+        """Return what compaction could rewrite without a new file to go on in."""
         writer = self._writer
         if self._writer.reader.lost_file() is not None:
             return None
@@ -237,7 +240,7 @@ class Upkeep:
         return best_plan(files, room, overhead_bytes=self._overhead_bytes())
 
     def room(self) -> Room:
-        """What there is for more files, if none is held back."""
+        """Return the room for more files, without the reserve."""
         writer = self._writer
         ready = writer.ready_file
         free_files = writer.pool.can_make_way()
@@ -359,9 +362,9 @@ class Upkeep:
             self._deleted = True
 
     def compaction_due(self) -> bool:
-        """The broker's rule: more than compact-min-files files, and less than compact-percentage of them
-        alive. What an open transaction holds is not dead: a broker takes it for that, and would write a long
-        one again and again.
+        """Return True by the broker's rule: more than compact-min-files files, and less than
+        compact-percentage of them alive. Records of open transactions count as alive here: a broker counts
+        them as dead and would rewrite a long transaction again and again.
         """
         writer, settings = self._writer, self._writer.settings
         files = writer.data[:-1]
@@ -378,9 +381,8 @@ class Upkeep:
         return live_bytes * 100 < len(files) * settings.file_size_bytes * settings.compact_percentage
 
     def _waits_for_what_is_lost(self, files: int) -> bool:
-        """Whether something of the journal is lost that may have committed a transaction, which compaction
-        would leave out. It may be put back; but as long as such a file stays, so do those behind it, for each
-        ends something of the one before.
+        """Return True if lost bytes of the journal may have committed a transaction, which compaction would
+        leave out. The bytes may be put back; while such a file stays, all files behind it stay.
         """
         return (
             self._writer.ledger.totals().doubtful_transactions > 0
@@ -406,7 +408,7 @@ class Upkeep:
         return done
 
     def explain(self) -> Sequence[FileReport]:
-        """What keeps each file, in reading order."""
+        """Return what keeps each file from being freed, in reading order."""
         writer = self._writer
         moment = writer.position, [file.slot for file in writer.data]
         if self._explained[0] != moment:

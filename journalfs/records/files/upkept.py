@@ -1,4 +1,4 @@
-"""What the upkeep of a log sees of whoever appends to it, and of whoever reads it beside them."""
+"""Protocols through which the upkeep sees the writer of a log and its readers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 class JournalReader:
-    """Whoever reads a journal beside its writer. As it stands, nobody."""
+    """A reader that follows the journal while it is written. The methods of this class stand
+    for no reader.
+    """
 
     async def before_emptying(self) -> None:
         """Awaited before files are emptied whose records nothing needs, or that live on in other files, and
@@ -28,14 +30,15 @@ class JournalReader:
         await checkpoint()
 
     def holds(self, name: str) -> bool:
-        """Whether somebody still reads the content of a file that nothing needs any more: such a file is
-        deleted, which leaves its bytes to those who have it open, and never used again. Called in any thread.
+        """Return True if a reader still needs the content of a file that has no live record: the file is then
+        deleted, which leaves its bytes to open descriptors, and never used again. Called in any thread.
         """
         return False
 
     def lost_file(self) -> str | None:
-        """Name of a file of which all is lost: taken away with records in it, emptied, or zeros only. What
-        other files say of its messages would be left out of what compaction writes, and it may be put back.
+        """Return the name of a file that is lost as a whole: removed with records in it, emptied, or only
+        zeros. Compaction would leave out what other files say of its messages, and the file may be put back.
+        None: no file is lost.
         """
         return None
 

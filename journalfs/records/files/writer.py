@@ -1,8 +1,8 @@
-"""Appending to a journal: records are staged in order, and durable when `durable` says so.
+"""Appends to one journal: records are staged in order, and `durable` waits until they survive a power cut.
 
-Rules that keep a journal readable (docs/format/records.md) are checked when a record is staged: ids live
-once, changes are to what is there, nothing is deleted that an open transaction changes. Ids of deleted
-records must never be used again; whoever draws ids sees to that.
+`stage_…` checks the rules that keep a journal readable (docs/format/records.md): an id lives once, a change
+names a live record, and no record that an open transaction changes is deleted. The caller must never reuse
+the id of a deleted record.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class JournalWriter:
         self.cut_off: list[str] = opened.cut_off
         self.ready_file: WriteFile | None = None
         self.short_of_space = False
-        """No further file could be made: what is left is for what makes room."""
+        """True while no further file can be made: the room that is left is for records that remove."""
         self.reader = JournalReader()
         self.retention: Retention | None = None
         self.bell = Bell()
@@ -116,11 +116,12 @@ class JournalWriter:
         kept: KeptDamage | None = None,
         left_off: LeftOff | None = None,
     ) -> JournalWriter:
-        """Recover and read the journal, roll back what was left unfinished, and get ready to append.
-        `retention` opens its history. Where `some_lost`, a file of it is known to be gone. `kept` takes what
-        cannot be read of files that are used again. What `left_off` tells need not be read.
+        """Recover and read the journal, roll back unfinished transactions, and return a writer at its end.
+        `retention` is the journal's history. `some_lost`: a file of the journal is known to be missing.
+        `kept` preserves unreadable bytes of files that are used again. `left_off` describes files that need
+        not be read.
 
-        Raises OSError and UnknownVersion. Nothing else may have the journal open for writing.
+        Raises OSError and UnknownVersion. No other process may have the journal open for writing.
         """
         settings = settings.aligned(backend.alignment_bytes)
         opened = open_files(backend, settings, some_lost=some_lost, kept=kept, left_off=left_off)
@@ -162,8 +163,8 @@ class JournalWriter:
         self.bell.ring()
 
     def end_unfinished(self, *, in_doubt: bool = False) -> None:
-        """Roll back what was neither ended nor prepared when the journal was opened. Where bytes of it are
-        lost, or what it says is `in_doubt`, that may have been ended there: it is kept as it is.
+        """Roll back the transactions that were open and not prepared when the journal was opened. If bytes of
+        the journal are lost, or `in_doubt` says so, their COMMIT may be lost: then they stay as they are.
         """
         if in_doubt:
             self.ledger.doubt()
@@ -178,7 +179,9 @@ class JournalWriter:
 
     @contextmanager
     def _as_far_as_there_is_room(self) -> Iterator[None]:
-        """A disk that is full is no reason not to open a journal: what is consumed makes room."""
+        """Note an error of a full disk within the block in `short_of_space` instead of raising it: the
+        journal must open, since consuming makes room.
+        """
         try:
             yield
         except OSError as error:
@@ -187,9 +190,9 @@ class JournalWriter:
             self.short_of_space = True
 
     def _goes_on(self, current: WriteFile) -> bool:
-        """Whether what was found may be written on. Not what has another file's id, as a broker's compaction
-        may give it: an id and an offset would not say where that is. Nor what has smaller blocks: what larger
-        ones are filled up with would look like lost records there.
+        """Return True if the last file found may be appended to. A file whose id another file has, too, may
+        not: an id and an offset would not name one place. Nor may a file with smaller blocks: padding to
+        larger ones would look like lost records.
         """
         alone = all(file.file_id != current.file_id for file in self.data[:-1])
         blocks_fit = self.backend.alignment_bytes <= max(current.begins, JOURNAL_BLOCK_BYTES_DEFAULT)
@@ -218,8 +221,8 @@ class JournalWriter:
         return not failed and self.committer.reached_position >= self._position
 
     def durable_end(self) -> tuple[FileId, int]:
-        """The place up to which everything is durable: file and offset. What lies in files before that one is
-        durable as a whole, and nothing of those behind it is. May be asked in any thread.
+        """Return the place (file, offset) up to which the journal is durable: all files before that file are
+        durable as a whole, and no byte of later files is. May be called in any thread.
         """
         return self.committer.reached_end
 
@@ -285,7 +288,7 @@ class JournalWriter:
         return Position(self._position)
 
     def stage_updates_in(self, tx: TxId, record_ids: array[int], user_type: int, body: bytes) -> Position:
-        """The same update of each of many records, as part of a transaction."""
+        """Stage the same update for each of many records, as part of a transaction."""
         if self.settings.buffer_timeout_ns == 0:
             for record_id in record_ids:
                 self.stage_update_in(tx, RecordId(record_id), user_type, body)
@@ -334,10 +337,10 @@ class JournalWriter:
         return self._put(RecordKind.ROLLBACK, 0, tx, 0, b"")
 
     def roll_back(self, tx: TxId) -> None:
-        """See to it that nothing counts of a transaction that could not be finished, if anything of it was
-        staged. Where there is no room for the record that ends it, it is staged before anything else is that
-        finds room; until then what the transaction claims stays claimed. After a failed write whoever opens
-        the journal next rolls it back.
+        """Make sure that a transaction that could not be finished never counts, if any record of it was
+        staged. Without room for its ROLLBACK, that record is staged before the next one that finds room;
+        until then the transaction's claims stay. After a failed write, the next opening of the journal rolls
+        it back.
         """
         failure, passing = self.committer.failure, self.committer.suspended
         if (failure is None or passing) and not self._closed and self.has_open(tx):
@@ -362,8 +365,8 @@ class JournalWriter:
         await self.committer.reached(position)
 
     async def durable_unbroken(self, position: Position) -> None:
-        """The same for what must not be left half done: not cancelled, and without a turn of anybody's where
-        nobody has anything for the same flush. Raises WriteFailed.
+        """Wait until `position` is durable, without delivering a cancellation, and without a turn of the
+        scheduler where no other task has records for the flush. Raises WriteFailed.
         """
         await self.committer.reached_unbroken(position)
 
@@ -416,8 +419,8 @@ class JournalWriter:
     # ---- lent ----
 
     def lend(self, tail: Tail) -> bool:
-        """Let go of the end of the journal, to be written to without Python: until `take_back` nothing is
-        staged here. False: it cannot be, at this moment or as it is set up.
+        """Lend the end of the journal to C: until `take_back` nothing may be staged here. Returns False if it
+        cannot be lent now, or with this backend.
         """
         settings, file = self.settings, self.current
         waits = settings.sync_transactional and settings.sync_non_transactional
@@ -437,7 +440,9 @@ class JournalWriter:
         return True
 
     def take_back(self, tail: Tail) -> Position:
-        """Go on behind what was published meanwhile. The position up to which it is durable."""
+        """Take the end of the journal back and go on after the records that C published. Returns the position
+        up to which these are durable.
+        """
         try:
             return self._taken_back(tail)
         except BaseException:
@@ -574,9 +579,9 @@ class JournalWriter:
         self.committer.submit_full()
 
     def switch(self, *, for_add: bool = False, above: int = 0) -> None:
-        """Go on in another file, whose id is above `above`. The kept-ready one is taken, else one is made
-        here and now. What adds takes a file only if another one is left then: a disk without room still takes
-        what makes room. Raises NoSpace, with nothing changed.
+        """Go on in another file, with an id above `above`: the one that is kept ready, else one made now.
+        Records that add get a file only if another one remains, so that a full disk still takes records that
+        remove. Raises NoSpace, with nothing changed.
         """
         if for_add:
             self._refuse_without_room()
@@ -603,7 +608,7 @@ class JournalWriter:
         self.bell.ring()
 
     def _failed(self, error: OSError) -> NoSpace | SystemFailure:
-        """What to raise when there is no other file to go on in."""
+        """Return the error for a journal that has no other file to go on in."""
         if error.errno in _SPACE_ERRORS:
             return NoSpace(self.current.name, error.strerror or str(error))
         return SystemFailure.from_os(error, self.current.name, doing="go on in another file")
@@ -621,7 +626,9 @@ class JournalWriter:
             raise NoSpace(self.current.name, "the last one is kept for what makes room")
 
     def _refuse_in_last_file(self) -> None:
-        """What adds leaves the rest of the last file there is to what makes room. Raises NoSpace."""
+        """Raise NoSpace for a record that adds if the current file is the last one there is: its rest is for
+        records that remove.
+        """
         if self.short_of_space and self.ready_file is None and not self.pool.free:
             self._refuse_without_room()
             try:
@@ -638,8 +645,8 @@ class JournalWriter:
                 raise NoSpace(self.current.name, "the last attempt to make one failed")
 
     def refuse_beyond_room(self, length: int) -> None:
-        """Raise NoSpace where the disk has no room and so many bytes of records that belong together would
-        not fit into what is held back: what was staged of them would have used it up.
+        """Raise NoSpace if the disk is full and `length` bytes of records that belong together do not fit
+        into the reserve: a part of them would use it up.
         """
         if not self.short_of_space or length <= self._room_held_back():
             return
@@ -678,7 +685,9 @@ class JournalWriter:
                 self._close_handle(file)
 
     def replace_files(self, ledger: Ledger, data: list[WriteFile]) -> None:
-        """After compaction: the same journal in other files. All staged is written (`drain`)."""
+        """Replace the journal's files after compaction. All staged records must be written
+        before (`drain`).
+        """
         assert self._stage.record_count == 0
         assert data[-1] is self.current
         for file in self.data:
