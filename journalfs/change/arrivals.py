@@ -15,9 +15,11 @@ class Arrivals:
     """While something is on its way to an address, none of its queues is deleted."""
 
     concerns: Callable[[str, str], bool]
-    """Whether what comes to the second address may go to queues of the first."""
+    """Return True if messages for the second address may reach queues of the first."""
     administered: trio.Lock = field(default_factory=trio.Lock)
-    """Held by whoever is changing addresses and queues: each change stands on what the one before left."""
+    """A lock held by a task that changes addresses and queues: each change must see the result of the one
+    before.
+    """
     leaving: set[str] = field(default_factory=set)
     """Addresses of which a queue is about to be deleted."""
     _arriving: Counter[str] = field(default_factory=Counter)
@@ -25,8 +27,8 @@ class Arrivals:
     _quiet: trio.Event = field(default_factory=trio.Event)
 
     async def begin(self, *addresses: str) -> None:
-        """Be on the way to addresses, until `end`. To all at once: who is on the way to one of them and waits
-        for another could wait for somebody who waits for him.
+        """Announce publications to addresses until `end`, to all of them at once: two tasks that announced
+        one and waited for another could wait for each other.
         """
         while self.leaving and any(
             self.concerns(left, address) for left in self.leaving for address in addresses

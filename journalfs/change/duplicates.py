@@ -53,7 +53,7 @@ class DuplicateIds:
         return [record for _, record in pushed_out]
 
     def forget(self, remembered: StagedIds) -> None:
-        """Their messages were not published after all, so what they pushed out is still there."""
+        """Forget ids whose messages were not published, so that the ids that they pushed out count again."""
         seen = self._of(remembered.address)
         for duplicate_id in remembered.ids:
             seen.pop(duplicate_id, None)
@@ -141,7 +141,9 @@ class DoneNotes:
                 self._records[note_id] = RecordId(operation.record_id)
 
     def note_of(self, operation: Operation) -> str | None:
-        """The id of the note that a record of a duplicate id stands for; None: it is none of ours."""
+        """Return the note id that a duplicate-id record stands for; None if the record is not
+        of this product.
+        """
         try:
             address, duplicate_id = duplicate_of(self._core, operation)
         except DecodeError:
@@ -167,7 +169,9 @@ class DoneNotes:
         self._records.pop(note_id, None)
 
     def forget(self, note_ids: Collection[str]) -> None:
-        """Their notes are durably gone. Raises ReadOnlyStore; then opening the store does it."""
+        """Stage the removal of done notes that are durably gone. Raises ReadOnlyStore; then the next opening
+        of the store removes them.
+        """
         for note_id in note_ids:
             record = self._records.get(note_id)
             if record is not None:

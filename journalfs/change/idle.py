@@ -1,7 +1,7 @@
-"""Since when nobody has used a queue or an address: what decides whether it is deleted by itself.
+"""Remembers since when a queue or an address was not used, which decides whether it is deleted by itself.
 
-Nothing of this is on disk, as a broker keeps none of it either: whatever was there when the store was opened
-has not been used yet.
+Nothing of this is on disk, nor does a broker keep it: what was there when the store was opened counts as not
+used.
 """
 
 from __future__ import annotations

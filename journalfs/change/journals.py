@@ -30,8 +30,8 @@ RESERVED: Final = 2**31 - 1
 """Ids reserved at once, as brokers do: after a crash numbering goes on behind them."""
 
 RESERVE_EARLY: Final = 2**24
-"""A new range is reserved when so few are left: they last until its record is durable, whatever the disk
-does.
+"""Ids that are left when a new range is reserved: they last until its record is durable, however slow the
+disk is.
 """
 
 _VALUE_BYTES: Final = 8
@@ -60,7 +60,7 @@ class IdGenerator:
         return self._last
 
     def draw_many(self, count: int) -> int:
-        """The first of so many ids, one after the other. They are fewer than what is reserved early."""
+        """Return the first of `count` consecutive ids. `count` must be below `RESERVE_EARLY`."""
         if self._last + count >= self._reserved - RESERVE_EARLY:
             self.reserve()
         first = self._last + 1
@@ -151,7 +151,7 @@ class Journals:
             raise ReadOnlyStore(f"{store}: takes no more changes ({self.failure})")
 
     def status(self) -> Mapping[str, object]:
-        """What was written, and why nothing can be any more."""
+        """Return the counts of writes, and the reason if nothing can be written any more."""
         failure, writer = self.failure, self.messages
         return {
             "writeFailure": str(failure) if failure is not None else None,
@@ -234,12 +234,11 @@ def open_journals(
 ) -> Journals:
     """Recover both journals and open them for writing, message journal first in each pair.
 
-    `read_bindings` reads the bindings journal once it is recovered; `other_ids` are ids that are in use
-    beside the journals; `retention` opens the history of the message journal, of which `some_lost` says that
-    a file is gone; `kept` takes what cannot be read of files that are used again; what `left_off` tells of
-    the message journal need not be read. Whoever has read the
-    messages says what becomes of transactions that have no end. Raises OSError, UnknownVersion and
-    WriteFailed.
+    `read_bindings` reads the bindings journal once it is recovered; `other_ids` are ids in use beside the
+    journals; `retention` opens the history of the message journal; `some_lost`: a file of that journal is
+    missing; `kept` preserves unreadable bytes of files that are used again; `left_off` describes files of the
+    message journal that need not be read. The caller must settle transactions without an end once it has read
+    the messages. Raises OSError, UnknownVersion and WriteFailed.
     """
     bindings = JournalWriter.open(backends[1], settings[1], clock, kept=kept[1])
     bindings.drain()

@@ -1,15 +1,14 @@
-"""Queues that let go of older messages when new ones come: last-value queues and rings.
+"""Queues whose new messages displace older ones: last-value queues and rings.
 
-What has to go is acknowledged in the transaction that brings the new message. Which message is the last of
-its value, and which are in a ring in what order, is read from what is live when a queue is first sent to, and
-kept in memory from then on.
+The displaced message is acknowledged in the transaction of the new message. The last message of each value,
+and the order of a ring, are read from the live messages when a queue is first sent to, and kept in memory.
 
-What a reader has, and what is not due yet, is not in the queue: nothing takes its place, and it takes none.
-It comes back when it is given back, or due, and then it is looked at again: a ring that is full has no room
-for it, and of a value there may be a later one. So a broker does it, too. The same is so of what somebody was
-about to take out of a queue, and did not.
+A message that a reader has, or that is not due, does not count as in the queue: it is not displaced, and
+displaces none. When it is released or becomes due, it is judged again: a full ring has no room for it, and a
+later message of its value may be there. Brokers do the same. Messages that a failed removal leaves in the
+queue are treated alike.
 
-A message that cannot be read has no value, so it stays beside others, and takes its place in a ring.
+A message that cannot be read has no value, so it stays beside the others; it takes a place in a ring.
 """
 
 from __future__ import annotations
@@ -47,24 +46,24 @@ class _Again(Enum):
     GIVEN_BACK = auto()
     """A reader had it."""
     DUE = auto()
-    """It was not before."""
+    """The message became due."""
     STAYS = auto()
-    """Somebody was about to take it out of the queue, and did not."""
+    """A removal of the message failed, so it stays in the queue."""
 
 
 class _Message(Protocol):
-    """What matters of a message here."""
+    """The facts about a message that matter here."""
 
     @property
     def priority(self) -> int: ...
 
     def text(self, name: str) -> str | None:
-        """A property as text; None: it has none of that name."""
+        """Return a property as text; None if the message has none of that name."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Unreadable:
-    """One that cannot be read: its queue knows its priority."""
+    """A message that cannot be read. Its priority is known from its queue."""
 
     priority: int
 
@@ -77,23 +76,25 @@ _Read: TypeAlias = Callable[[QueueContent, JournalRun], _Message]
 
 class _Kind(Protocol):
     def arrives(self, message_id: MessageId, message: Outgoing) -> Iterator[MessageId]:
-        """Take a new message that is due; those that may have to go for it, which may be gone already."""
+        """Take a new message that is due, and return those that it may displace, which may be
+        gone already.
+        """
 
     def returns(self, message_id: MessageId, message: _Message, why: _Again) -> list[MessageId]:
-        """Take a message that is in the queue again; those that have to go for it, which may be gone already,
-        or itself.
+        """Take a message that is in the queue again, and return those that leave for it: others, which may be
+        gone already, or itself.
         """
 
     def left(self, message_ids: Iterable[MessageId]) -> None:
         """These had to go for a new one."""
 
     def waits(self, message_id: MessageId, message: _Message) -> None:
-        """It is not due any more."""
+        """Note that a message is not due any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a queue's settings ask for: what is kept in memory serves for just this."""
+    """The settings of a queue that the state in memory was made for."""
 
     last_values: bool
     last_value_key: str | None
@@ -101,7 +102,9 @@ class _Asked:
 
     @classmethod
     def by(cls, queue: Queue) -> _Asked:
-        """Brokers make a last-value queue of whatever has a key for it (`QueueFactoryImpl` in 2.44)."""
+        """Return the settings. As in brokers, a queue with a last-value key is a last-value queue
+        (`QueueFactoryImpl` in 2.44).
+        """
         binding = queue.binding
         return cls(
             binding.last_value or bool(binding.last_value_key),
@@ -182,7 +185,9 @@ class QueueKinds:
 
     @contextmanager
     def coming(self, queues: Collection[QueueId]) -> Iterator[None]:
-        """For messages that come to queues which may begin to let go of others meanwhile."""
+        """Within the block messages come to queues. If one of these starts to displace messages in the
+        meantime, its state is read again afterwards.
+        """
         known = self.special(queues)
         yield
         if not known and self.special(queues):
@@ -196,8 +201,8 @@ class QueueKinds:
     def arrived_in(
         self, tx: TxId, queues: Iterable[QueueId], message_id: MessageId, message: Outgoing, now_ms: int
     ) -> None:
-        """Stage, as part of the transaction that brings a message, that others leave these queues. One that
-        is not due makes none go until it is: it is not in the queue yet.
+        """Stage the displacements for a message, as part of the transaction that brings it. A message that is
+        not due displaces none before it is.
         """
         due_ms = message.scheduled_ms
         for queue_id in queues:
@@ -237,8 +242,8 @@ class QueueKinds:
                 kind.waits(message_id, message)
 
     def stayed(self, queue_id: QueueId, message_ids: Iterable[MessageId]) -> Position | None:
-        """Messages were about to leave a queue, and those that are there stay after all: stage what leaves
-        for them, or that they do. What came meanwhile was taken as if they had left.
+        """Judge messages again that a failed removal leaves in their queue, and stage what leaves for them,
+        or that they leave. Messages that came in between were judged as if they had left.
         """
         position = self.became_due()  # one that became due meanwhile is the last of its value
         if self.special((queue_id,)):
@@ -372,8 +377,8 @@ class LastValues:
             self._sweep()
 
     def returns(self, message_id: MessageId, message: _Message, why: _Again) -> list[MessageId]:
-        """What becomes due is the last of its value from then on. What is given back is what it was: nothing
-        beside a later one, and the last one beside others that were given back.
+        """Take a message back: one that became due is the last of its value now. A released one has its old
+        place: it does not displace a later one, and is the last beside other released ones.
         """
         value = self._value_of(message)
         if value is None:
@@ -417,8 +422,8 @@ class LastValues:
 
 @dataclass(slots=True)
 class Ring:
-    """The messages of a ring in the order in which they are delivered, by priority. Those that readers have
-    may be among them, until there would be too many.
+    """The messages of a ring in order of delivery, by priority. Messages that readers have may be among them,
+    until there are too many.
     """
 
     size: int
@@ -428,7 +433,7 @@ class Ring:
         default_factory=lambda: tuple(OrderedDict() for _ in range(10))
     )
     _swept: int = -1
-    """What had left queues when it was last looked which messages are still there."""
+    """Counts of removals when the ring was last compared with the live messages."""
 
     @classmethod
     def of(cls, content: QueueContent, size: int, removing: Removing) -> Ring:
@@ -452,8 +457,8 @@ class Ring:
             yield first
 
     def returns(self, message_id: MessageId, message: _Message, why: _Again) -> list[MessageId]:
-        """Nothing makes room for it: what came later stays. Where it never left, the first to be delivered
-        leaves, as if nobody had tried.
+        """Take a message back: nothing makes room for it, since later messages stay. If it never left, the
+        message to be delivered first leaves, as if no removal had been tried.
         """
         level = self._level(message)
         if message_id not in level:

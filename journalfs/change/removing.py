@@ -1,8 +1,8 @@
-"""Acknowledging: what is claimed and staged when messages leave a queue.
+"""Acknowledges messages: claims them, stages their acknowledgements, and deletes their records.
 
-A message's record is deleted, in a flush of its own, once its last acknowledgement is durable. The body file
-of a large message goes after that delete is durable, so a crash can leave a body without a record and never
-the reverse.
+A message's record is deleted in a flush of its own, once its last acknowledgement is durable. The body file
+of a large message goes after that delete is durable. So a crash can leave a body without a record, and never
+a record without a body.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ FEW: Final = 16
 
 
 class Claim:
-    """What one caller got. 8 bytes each, and some 16 more once others ask for things of the same place."""
+    """The messages that one caller has claimed. It takes 8 bytes a message, and some 16 more once another
+    caller asks about the same place.
+    """
 
     __slots__ = ("_set", "ids", "place")
 
@@ -47,7 +49,7 @@ class Claim:
         self._set: IdSet | None = None
 
     def without(self, ids: array[int]) -> array[int]:
-        """Those that are not claimed by this."""
+        """Return those of the ids that this claim does not hold."""
         if self._set is None:
             self._set = IdSet(self.ids)
         return self._set.without(ids)
@@ -146,7 +148,7 @@ class Chosen:
             yield from pieces(claim.ids)
 
     def messages(self) -> Iterator[MessageId]:
-        """Those of the journal."""
+        """The chosen messages of the journal."""
         return (MessageId(one) for claim in self.claims for one in claim.ids)
 
     def paged_messages(self) -> Iterator[PagedMessage]:
@@ -184,12 +186,14 @@ class Removing:
         self._replacing: list[tuple[QueueId, Claim]] = []
         """Messages that leave in the transaction that is being staged, since others come."""
         self._replaced: deque[tuple[Position, list[tuple[QueueId, Claim]]]] = deque()
-        """The same of transactions that were committed, with their positions."""
+        """Acknowledged messages of committed transactions that displaced them, with the
+        positions of those.
+        """
         self._bodies: deque[tuple[Position, MessageId]] = deque()
         """Large bodies, and when their messages are gone for good."""
 
     def choose(self, content: QueueContent, runs: Iterable[Run]) -> Chosen:
-        """What of `runs` is there and not on its way out yet; it is now."""
+        """Claim those messages of `runs` that are live and not claimed yet, and return them."""
         chosen = Chosen(content)
         self.version += 1
         for run in runs:
@@ -244,13 +248,13 @@ class Removing:
         return bytes(one in taken for one in ids)
 
     def let_go(self, chosen: Chosen) -> None:
-        """They left, or stay after all: either way the store shows what is true."""
+        """Give a claim back: its messages left, or stay after all."""
         self.leave_places(chosen)
         for claim in (*chosen.claims, *(one.claim for one in chosen.paged)):
             self._claims.let_go(claim)
 
     def leave_places(self, chosen: Chosen) -> None:
-        """They are not on their way to another queue any more."""
+        """Give back the claims on the places in other queues to which the chosen messages were moving."""
         for claim in chosen.places:
             self._arriving.let_go(claim)
         chosen.places.clear()
@@ -381,12 +385,12 @@ class Removing:
 
     @property
     def replacing(self) -> Iterator[tuple[QueueId, MessageId]]:
-        """What was staged to leave since the last transaction."""
+        """Yield the displacements staged since the last transaction."""
         return ((queue, MessageId(one)) for queue, claim in self._replacing for one in claim.ids)
 
     def replaced(self, position: Position | None) -> None:
-        """The transaction that was staged is committed, and durable with that position. None: it came to
-        nothing.
+        """Note that the staged transaction is committed and will be durable at `position`. None: it failed,
+        and the displaced messages stay.
         """
         if position is None:
             self.failures += bool(self._coming)
@@ -414,9 +418,9 @@ class Removing:
     # ---- what no queue has any more ----
 
     async def clear(self, chosen: Chosen, pauses: Pauses) -> None:
-        """Clear away what is in no queue any more of these messages, and of those that others replaced.
-        Nobody waits for that: a message without references counts for nothing, and is deleted when the store
-        is opened the next time at the latest.
+        """Delete the records of messages without references, among these and among displaced ones. No caller
+        has to wait: such a message counts for nothing, and the next opening of the store deletes it at the
+        latest.
         """
         try:
             self.settle_replaced()
@@ -429,21 +433,21 @@ class Removing:
             self._journals.messages.bell.ring()
 
     def clear_ids(self, ids: array[int]) -> None:
-        """The same of messages that left with a transaction of others."""
+        """Delete the records of messages without references that left with a transaction."""
         try:
             self._delete_unreferenced(ids)
         except JournalfsError as error:
             self.postponed(error)
 
     def clear_replaced(self) -> None:
-        """The same of those that others replaced."""
+        """Delete the records of displaced messages without references."""
         try:
             self.settle_replaced()
         except JournalfsError as error:
             self.postponed(error)
 
     def postponed(self, error: JournalfsError) -> None:
-        """What should be cleared away stays for now."""
+        """Add an event that deletes could not be staged: the records stay for now."""
         # What is acknowledged is so all the same; opening the store deletes what has no reference.
         self._core.events.add("delete-postponed", str(error))
 

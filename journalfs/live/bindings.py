@@ -45,9 +45,7 @@ class _Read:
 
 
 class BindingsReader:
-    """The bindings journal in `directory`, read again and again: what was appended to it is taken over from
-    where the last reading ended.
-    """
+    """Reads the bindings journal in `directory`. Each further reading goes on behind the last one."""
 
     def __init__(self, directory: Path, *, relative_to: Path) -> None:
         self._root = relative_to
@@ -57,7 +55,7 @@ class BindingsReader:
         """In order; None: the next reading is of the whole journal."""
 
     def stamp(self) -> BindingsStamp:
-        """What tells whether it has to be read again."""
+        """Return a value that changes when the journal has to be read again."""
         return tuple((file.name, file.stamp) for file in self._listing.read().files)
 
     def read(self, limit: tuple[FileId, int] | None = None) -> tuple[BindingsState, tuple[Damage, ...]]:
@@ -202,8 +200,8 @@ def _overlap(record: RecordInfo, hole: Unreadable) -> bool:
 
 
 def _scan(mapped: MappedFile, file: JournalFile, stop: int | None) -> Scan:
-    """A file without a usable header gives up the records that carry the id of the first; those behind them
-    are of an earlier life of the file.
+    """Scan a file. Without a usable header, its records are those with the id that the first one carries;
+    later ones belong to an earlier life of the file.
     """
     rid = file.rid or written_rid(mapped) or 0
     return scan_journal(mapped, rid=rid, version=file.version, stop=stop)

@@ -1,5 +1,5 @@
-"""What a queue holds now: runs of messages by arrival, by delivery and by state, and single messages by
-id.
+"""The current content of a queue: runs of messages in order of arrival, in order of delivery and by state,
+and single messages by id.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Why(Enum):
 
     @property
     def counter(self) -> str:
-        """What a broker calls the number of such messages of a queue."""
+        """The broker's name for the count of such messages of a queue."""
         return "messagesExpired" if self is Why.EXPIRED else "messagesKilled"
 
     @property
@@ -61,7 +61,7 @@ def may_be_dropped(core: OpenStore, address: str, why: Why) -> bool:
 
 
 def attempts_max(core: OpenStore, address: str) -> int:
-    """How often a message is delivered before it stays, undelivered; 0: it never does."""
+    """Return how often a message is delivered before it stays in its queue undelivered; 0: without limit."""
     if may_be_dropped(core, address, Why.KILLED):
         return 0
     most = settings_in_force(core).value(address, "max-delivery-attempts")
@@ -125,7 +125,7 @@ class QueueContent:
             self.core.bodies.settle(self.slot)
 
     async def settled(self) -> None:
-        """The same while others are served."""
+        """Measure the queue's postponed bodies in threads, so that other requests are served."""
         if self.core.bodies.postponed:
             await self.core.bodies.settled(self.slot)
 
@@ -141,7 +141,9 @@ class QueueContent:
         return paged.mapped(number)
 
     def doubt_page(self, number: PageNumber) -> None:
-        """It is not what it was when it was scanned, though it seemed to be the same."""
+        """Have a page scanned again: its bytes are not what they were, though its size and time
+        are the same.
+        """
         if self.paged is not None:
             self.paged.doubt(number)
 
@@ -159,8 +161,8 @@ class QueueContent:
         return [PageRun(stretch.number, stretch) for stretch in stretches if len(stretch)]
 
     def measured(self, stretch: LiveStretch, sealed_ms: int | None, measure: Callable[[], int]) -> int:
-        """How long the lines of a stretch of a page are, as they were at `sealed_ms` or are now. They are
-        measured again only when something about the page changed.
+        """Return how long the lines of a stretch of a page are: at `sealed_ms`, or now. They are measured
+        again only after a change of the page.
         """
         paged = stretch.paged
         if paged.is_void(stretch):
@@ -194,11 +196,11 @@ class QueueContent:
         return later[0][0] if later else 0
 
     def scheduled(self) -> list[Run]:
-        """What is not due yet, by time: journal references and records of pages."""
+        """Return the messages that are not due yet, by time: journal references and records of pages."""
         return [run for _, run in self._scheduled()]
 
     def _scheduled(self) -> list[tuple[int, Run]]:
-        """The same with the times, in milliseconds since 1970."""
+        """Return the messages that are not due yet, with their times in milliseconds since 1970."""
         refs = self.state.scheduled(self.slot, self.now_ms)
         runs: list[tuple[int, Run]] = [
             (self.state.ref(ref).scheduled_ms, JournalRun(array("I", [ref]))) for ref in refs
@@ -218,7 +220,7 @@ class QueueContent:
         return runs
 
     def _delayed(self) -> Iterator[tuple[int, Run]]:
-        """What was given back and waits for its next attempt, where that is only in memory."""
+        """Return released messages that wait for their next attempt, where only memory knows the delay."""
         for place, due_ms in self.core.in_delivery.delayed(self.queue_id).items():
             run = self._run_at(place) if due_ms > self.now_ms else None
             if run is not None:
@@ -240,12 +242,16 @@ class QueueContent:
         return paged.summary(number).last_due_ms if paged is not None else 0
 
     def due_ms(self) -> dict[int, int]:
-        """When those references in the journal are due that are not yet, by message."""
+        """Return when the messages of journal references become due, by id; those that are due
+        are left out.
+        """
         refs = (self.state.ref(ref) for ref in self.state.scheduled(self.slot, self.now_ms))
         return {ref.message_id: ref.scheduled_ms for ref in refs}
 
     def failed(self) -> list[Run]:
-        """What was delivered in vain as often as `max-delivery-attempts` says, and stays here."""
+        """Return the messages that were delivered in vain as often as `max-delivery-attempts` allows. They
+        stay in the queue.
+        """
         attempts = attempts_max(self.core, self.model.address)
         if not attempts or self.model.binding.internal:
             return []
@@ -259,7 +265,7 @@ class QueueContent:
         return found
 
     def expired(self) -> list[Run]:
-        """What is due, and whose time is over."""
+        """Return the messages that are due and expired."""
         now_ms = self.now_ms
         ids = array("q", sorted(self.state.expired(now_ms)))
         there = places(self.state, self.slot, ids, live=True)
@@ -275,8 +281,8 @@ class QueueContent:
         return found
 
     def page_expired(self, number: PageNumber, live: array[int]) -> tuple[array[int], int]:
-        """Those of some records of a page that are due and whose time is over, and when there may be more of
-        the page: in milliseconds since 1970, 0: not by time alone.
+        """Return the records of a page that are due and expired, and the time in milliseconds since 1970 at
+        which more of the page may be; 0: none by time alone.
         """
         now_ms, first_ms = self.now_ms, self._first_expiry_ms(number)
         if not 0 < first_ms <= now_ms:
@@ -300,8 +306,8 @@ class QueueContent:
         return [*self._without(later), *later]
 
     def due(self) -> tuple[list[Run], int]:
-        """What a consumer may get now, in its order, and when there may be more: in milliseconds since 1970,
-        0: not by time alone.
+        """Return the messages that a consumer may get now, in its order, and the time in milliseconds since
+        1970 at which there may be more; 0: none by time alone.
         """
         later = self._scheduled()
         aside = [*(run for _, run in later), *self.failed(), *self.expired()]
@@ -348,7 +354,7 @@ class QueueContent:
         return run.counted(attempts) if attempts else run
 
     def attempts(self, run: Run) -> int:
-        """Those of the one message of a run; 0: none, or all are on disk."""
+        """Return the attempts of the run's one message that are not on disk; 0 if there are none."""
         return self.core.in_delivery.attempts(self.queue_id, MessageId(run.columns(self).ids[0]))
 
     @property
@@ -367,7 +373,7 @@ class QueueContent:
 
 
 def _place(run: Run) -> tuple[int, int]:
-    """What tells one message of a queue from the others."""
+    """Return the key that identifies a message within its queue."""
     return -1 if run.page is None else run.page, run.numbers[0]
 
 
@@ -388,7 +394,7 @@ def total_messages(runs: Sequence[Run]) -> int:
 NOT_AS_MEASURED: Final = (FileTorn, CoreRefused)
 
 OVERTAKEN: Final = (StaleView, Gone)
-"""A broker was faster: what was to be read has been consumed, or lies elsewhere by now."""
+"""Errors of a look that came too late: a broker has consumed the message, or moved it."""
 
 ShownT = TypeVar("ShownT")
 
@@ -408,7 +414,7 @@ class CloserLook:
         self._runs = list(runs)
 
     def __call__(self, error: FileTorn | CoreRefused | StaleView | Gone) -> None:
-        """Find out what became of the messages. Takes over what the broker did meanwhile, too."""
+        """Find out what became of the messages, applying what the broker changed."""
         core = self._content.core
         if isinstance(error, NOT_AS_MEASURED) and core.epoch == self._epoch:  # else all was read anew since
             with contextlib.suppress(CoreRefused):  # some of it was acknowledged since
@@ -431,9 +437,9 @@ class CloserLook:
 
 
 def looking_again(content: QueueContent, show: Callable[[CloserLook], ShownT]) -> ShownT:
-    """What `show` makes of messages; it chooses them, and tells the look that it is given which ones, before
-    it renders them. Where they are not what is known of them that look is taken, and `show` chooses anew from
-    what there is by then. Raises what it raises the last time.
+    """Return what `show` makes of messages. `show` chooses them, and names them to the look that it is given
+    before it renders them. If their bytes are not the known ones, that look is taken, and `show` chooses
+    again from what is live then. Raises what the last attempt raises.
     """
     # P-8: while a broker rewrites files, what was measured a moment ago is elsewhere. Without a second look
     # each compaction of the broker fails the readers beside it.

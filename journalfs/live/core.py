@@ -1,7 +1,7 @@
-"""The parts of one open store that everything else looks at: journal, pages, large bodies, bindings, damage.
+"""The parts of one open store that everything else uses: journal, pages, large bodies, bindings, damage.
 
-A `Core` is changed in place as a broker goes on writing; `epoch` moves on when the journal had to be read
-anew, so that everything made from reference indexes knows to make itself again.
+A `Core` changes in place while a broker writes. `epoch` grows when the journal was read again from its
+beginning: objects made from reference indexes of an earlier epoch must be made again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ PARTS_MAX: Final = 64
 
 
 class LaidOut:
-    """By what tells one content from every other. May be cleared in any thread."""
+    """Rendered parts that are kept for the next reader, by a key that identifies their content. `clear` may
+    be called in any thread.
+    """
 
     __slots__ = ("_kept", "_lock")
 
@@ -76,7 +78,9 @@ class LaidOut:
             return key in self._kept
 
     def keep(self, key: Hashable, run: Run, segment: JournalSegment) -> None:
-        """Bodies in files of their own are not kept: their space is free once they are deleted."""
+        """Keep a rendered part, unless it has bodies in files of their own: these must be free
+        for deletion.
+        """
         if segment.lines.has_large or len(run) > LINES_MAX:
             return
         with self._lock:
@@ -96,7 +100,9 @@ KEPT_MAX: Final = 64
 """Queues that are read side by side."""
 
 KEPT_MS: Final = 100
-"""For how long messages that become due or expire meanwhile are not looked for."""
+"""Milliseconds for which a queue's status is served again without a look for messages that
+become due or expire.
+"""
 
 
 class Statuses:
@@ -126,7 +132,9 @@ class Statuses:
 
 
 class OutOfSight:
-    """Of what was handed out, what is out of sight, as if a prepared transaction had acknowledged it."""
+    """The delivered messages that are hidden from views, as if a prepared transaction had
+    acknowledged them.
+    """
 
     def __init__(self) -> None:
         self.version = 0
@@ -150,7 +158,9 @@ class OutOfSight:
 
 
 class HeldMessages:
-    """What was handed out and neither acknowledged nor given back. `version` grows with each change."""
+    """Messages that were delivered and are neither acknowledged nor released. `version` grows
+    with each change.
+    """
 
     def __init__(self) -> None:
         self.version = 0
@@ -189,7 +199,9 @@ class HeldMessages:
         return self._attempts.get(queue, {}).get(message_id, 0)
 
     def failed(self, queue: QueueId, attempts: int) -> list[MessageId]:
-        """What was delivered in vain at least so often, where that is not on disk."""
+        """Return the messages that were delivered in vain at least so often, as far as the disk
+        does not say so.
+        """
         known = self._attempts.get(queue, {})
         return [message_id for message_id, count in known.items() if count >= attempts]
 
@@ -198,18 +210,18 @@ class HeldMessages:
         self._attempts.setdefault(queue, {})[message_id] = attempts
 
     def forget(self, queue: QueueId, message_id: MessageId) -> None:
-        """It left, and its attempts count no more."""
+        """Forget the attempts of a message that left its queue."""
         self._attempts.get(queue, {}).pop(message_id, None)
 
     def any(self, queue: QueueId) -> bool:
         return bool(self._messages.get(queue) or self._paged.get(queue))
 
     def messages(self, queue: QueueId) -> list[MessageId]:
-        """Those in the journal that are in sight, by id."""
+        """Return the held messages of the journal that are visible, by id."""
         return sorted(self._messages.get(queue, set()) - self.aside.messages.get(queue, set()))
 
     def paged(self, queue: QueueId) -> dict[PageNumber, array[int]]:
-        """The same of those in pages: indexes by page."""
+        """Return the held messages in pages that are visible, as indexes by page."""
         found: dict[PageNumber, array[int]] = {}
         for number, index in sorted(self._paged.get(queue, set()) - self.aside.paged.get(queue, set())):
             found.setdefault(number, array("I")).append(index)
@@ -226,7 +238,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class Core(RunsStore):
-    """What is live of an open store, and what was found wrong with it."""
+    """The live content of an open store, and the damage that was found in it."""
 
     events: Events
     names: PartNames
@@ -242,11 +254,11 @@ class Core(RunsStore):
     in_delivery: HeldMessages = field(default_factory=HeldMessages)
     """Messages that readers of a stream have and have not acknowledged yet."""
     missing_journal_files: Sequence[str] = ()
-    """Their ids, as of when the store was opened. Files may have been lost, or deleted by hand."""
+    """Ids of missing journal files when the store was opened: lost, or deleted by hand."""
     missing_in_pages: Sequence[Damage] = ()
     """Pages that only the journal's records tell of, as of when the store was opened."""
     other_damage: Callable[[], Iterable[Damage]] = tuple
-    """What is wrong with the store as a whole."""
+    """Returns damage of the store as a whole."""
     tally: Counter[tuple[QueueId, str]] = field(default_factory=Counter)
     """Messages that left a queue since the store was opened without anybody having asked, by the name that a
     broker has for the reason.
@@ -281,14 +293,14 @@ class Core(RunsStore):
 
     @property
     def selection_bytes_max(self) -> int:
-        """What the selections of the process may have together, `selection-memory-bytes`."""
+        """Bytes that all selections of the process may take together, `selection-memory-bytes`."""
         value = self.layout.value_in_force("selection-memory-bytes")
         assert isinstance(value, int)
         return value
 
     def let_go(self) -> None:
-        """Give back the files that are mapped, and with them the room of those that are removed. What is open
-        keeps what it needs; nobody may ask for anything else any more.
+        """Unmap the files, so that removed ones give back their room. Open readers keep their own mappings;
+        nothing else may be asked of the store afterwards.
         """
         old = self.loaded
         self.loaded = JournalLoader(
@@ -299,9 +311,9 @@ class Core(RunsStore):
         self.laid_out.clear()
 
     def is_rendered(self, name: str) -> bool:
-        """Whether an open file is rendered from the journal file that its writer knows by `name`: what
-        compaction wrote may have been opened under another one. What is only kept for readers to come is let
-        go of. May be called in any thread.
+        """Return True if an open file is rendered from the journal file that its writer knows by `name`;
+        compaction may have given that file another name since. Renderings that are only kept for later
+        readers are dropped. May be called in any thread.
         """
         self.laid_out.clear()
         try:
@@ -448,11 +460,11 @@ class Core(RunsStore):
         return undecided_in(self.loader, self.loses_ends)
 
     def loses_ends(self) -> bool:
-        """Whether what says how a transaction ended may be lost: anything is wrong with the journal."""
+        """Return True if the record of a transaction's end may be lost: the journal has any damage."""
         return bool(self.missing_journal_files or self.loader.damage() or any(kept_damage(self.root)))
 
     def damage_of_pages(self) -> Iterable[Damage]:
-        """What of it is in pages and their folders."""
+        """Yield the damage in pages and page folders."""
         yield from self.missing_in_pages
         yield from self.paging.problems()
         yield from self.folder_addresses.wrong
@@ -483,7 +495,7 @@ class Core(RunsStore):
         ]
 
     def _of_other_addresses(self, address: str, paged: PagedAddress) -> Iterable[Damage]:
-        """What nobody is shown: messages of queues that are bound to another address."""
+        """Yield pages whose queues are bound to another address, so that their messages are not shown."""
         others: Counter[str] = Counter()
         for number in paged.numbers():
             others.update(self.others_in(address, paged, number))
@@ -493,8 +505,8 @@ class Core(RunsStore):
             yield Damage(name, 0, 0, "page-folder", reason)
 
     def others_in(self, address: str, paged: PagedAddress, page: PageNumber) -> frozenset[str]:
-        """Other addresses, to whose queues a page beside those of this one belongs: whoever moved it here, or
-        wrote another name into the folder, may want it back.
+        """Return the other addresses whose queues own a page in this address's folder. A person who moved the
+        page, or wrote another name into the folder, may want it back.
         """
         bound = (self.bindings.queues.get(queue_id) for queue_id in paged.queues_in(page))
         return frozenset(queue.address for queue in bound if queue is not None and queue.address != address)

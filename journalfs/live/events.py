@@ -1,4 +1,4 @@
-"""What happened to the store while it was open, for `.journalfs/events.jsonl` and for the log."""
+"""Events of the open store, for `.journalfs/events.jsonl` and for the log."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ NOTED_S: Final = 0.001
 """Shorter turns are counted only."""
 
 SLOW_S: Final = 0.05
-"""From here on a turn is an event: nobody is to wait longer than this for somebody else's request."""
+"""Seconds from which a turn of the event loop is an event: no request should wait longer than this for
+another one.
+"""
 
 EVENT_INTERVAL_MS: Final = 1_000
 """Between two such events; turns between them are counted."""
@@ -64,7 +66,7 @@ class _Window:
 
 @dataclass(slots=True)
 class LoopLag:
-    """What the loop of whoever serves requests says of its turns. Nothing is known where nobody does."""
+    """How long the turns of the event loop take that serves requests. Empty in a process that serves none."""
 
     clock: Clock
     events: Events
@@ -102,7 +104,7 @@ class LoopLag:
         self._said_ms, self._unsaid = now_ms, 0
 
     def percentile_ms(self, percent: float) -> float:
-        """Of the last turns; those shorter than `NOTED_S` count as 0."""
+        """Return a percentile over the last turns; turns shorter than `NOTED_S` count as 0."""
         turns = self._now.turns + self._before.turns
         noted = sorted([*self._before.noted, *self._now.noted], reverse=True)
         rank = int(turns * (100 - percent) / 100)

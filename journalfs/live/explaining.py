@@ -1,5 +1,5 @@
-"""What keeps each journal file from being set free: as facts for programs, as text for people, and as files
-of the control tree.
+"""Explains what keeps each journal file from being freed: as facts for programs, as text for people, and as
+files of the control tree.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class FileFacts(msgspec.Struct, frozen=True, rename="camel"):
     file_id: int
     bytes: int
     state: str
-    """`current`, `kept`, `reclaimable`, or `free`: it holds no records."""
+    """`current`, `kept`, `reclaimable`, or `free` for a file without records."""
     freed_by: str | None
     """`reclaim` or `compaction`; null for a free one."""
     needed_records: int

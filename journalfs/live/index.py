@@ -1,10 +1,9 @@
-"""What the index holds of a store, and whether it still fits the store's files.
+"""The content of the index of a store, and the check whether it still fits the store's files.
 
 The live state is one section of the index; the description says which files it was made from and how far they
-were read. A file is believed to hold what was read of it if its size, time and inode are as they were before
-it was read; if not, those bytes must have the checksum that they had when they were read, or the index is
-void. What follows them is always looked at where a broker may have appended: it can do so without moving any
-time.
+were read. A file is believed unread if its size, time and inode are those of before it was read; otherwise
+the bytes that were read must have the checksum that they had then, or the index is void. Bytes behind these
+are always looked at where a broker may have appended, since it can append without changing any time.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ FORMAT = 15
 
 
 class IndexedWritten(msgspec.Struct, frozen=True):
-    """What only the writer of a journal knows of a file."""
+    """Facts about a journal file that only the journal's writer knows."""
 
     slot: int
     begins: int
@@ -56,13 +55,15 @@ class IndexDescription(msgspec.Struct, frozen=True):
     format: int
     generation: int
     live_broker: bool
-    """A broker was at work: whatever it could still append to is looked at whole, times or not."""
+    """True if a broker was at work: the files that it could still append to are compared as a whole, whatever
+    their times say.
+    """
     journal: list[KnownFile]
     pages: dict[str, dict[PageNumber, PageSummary]]
     page_parts: list[IndexedPageParts]
     large_damage: list[tuple[MessageId, Damage]]
     large_bodies: list[tuple[MessageId, BodyFile]]
-    """What the large messages of the journal were measured with."""
+    """The body files with which the large messages of the journal were measured."""
     missing: list[Damage] = []
     """Journal files and pages that were taken away with live messages in them."""
     page_folders: dict[str, str] = {}
@@ -111,7 +112,9 @@ def describe(core: Core, page_parts: dict[QueueId, PageParts]) -> IndexDescripti
 
 
 def plausible(description: IndexDescription, state: LiveState) -> bool:
-    """Whether state and description can be of one store: what the state refers to lies in what was read."""
+    """Return True if state and description can be of one store: each place that the state names lies in the
+    part of a file that was read.
+    """
     ends = {file.slot: file.position for file in description.journal}
     # The compaction of a broker may give an id twice.
     files = {(file.file_id, file.name) for file in description.journal}
@@ -159,8 +162,8 @@ def fits(loader: JournalLoader, description: IndexDescription) -> bool:
 def with_ledger(
     description: IndexDescription, ledger: Ledger, files: Iterable[WriteFile]
 ) -> tuple[IndexDescription, bytes]:
-    """With what keeps the files of the journal's writer, which are in reading order; without, where they were
-    not all read to their end, or a transaction is open.
+    """Return the description with the writer's ledger, whose files are in reading order; without it if a file
+    was not read to its end or a transaction is open.
     """
     found = _written(description, files)
     saved = ledger.save([file.slot for file, _ in found]) if found else None
@@ -172,7 +175,7 @@ def with_ledger(
 def _written(
     description: IndexDescription, files: Iterable[WriteFile]
 ) -> list[tuple[WriteFile, IndexedWritten]]:
-    """Those with records; none where one was not read to its end."""
+    """Return the written files with records; none if one of them was not read to its end."""
     read = {(file.file_id, file.name): file for file in description.journal}
     found: list[tuple[WriteFile, IndexedWritten]] = []
     for file in files:
@@ -212,8 +215,8 @@ def left_off(
 
 
 def _resumed(indexed: KnownFile, file: JournalFile, *, trusted: bool) -> ReadFile | None:
-    """The file at the point the index left it; `None` when what was read of it is no longer there. `trusted`:
-    it can have changed only if its time did.
+    """Return the file at the point where the index left it; `None` if the bytes that were read are no longer
+    there. `trusted`: the file can have changed only if its time did.
     """
     if file.stamp.size_bytes < indexed.position:
         return None

@@ -27,8 +27,8 @@ DESCRIPTION_BYTES_MAX = 1 << 30
 """A description has some hundred bytes for each file, page and large message."""
 
 INDEX_BYTES_MAX = 1 << 35
-"""A live state has about a hundred bytes for each message, and four billion of them at most; but nobody has
-memory for that many.
+"""Upper bound of an index: a live state takes about a hundred bytes for each of at most four billion
+messages, but no machine has memory for that many.
 """
 
 FOLDER = "journalfs"
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class Described(msgspec.Struct, frozen=True):
-    """The description: what the owner of the index wrote, and how long each section is."""
+    """The first part of an index file: the description of its owner, and the length of each section."""
 
     description: msgspec.Raw
     section_bytes: list[int]

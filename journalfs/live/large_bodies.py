@@ -1,8 +1,9 @@
-"""Joins large messages with their body files: measuring them, handing them to the renderer, missing ones.
+"""Joins large messages with their body files: measures them, gives them to the renderer, and finds missing
+ones.
 
-A line is as long as it was when its message was measured, with the body file as it was then. So what each
-file was like is remembered, also by the index. A body that is another one, or gone, is noticed before a line
-is rendered with it: then the store looks what its broker did, and what is still live is measured again.
+A line is as long as it was when its message was measured, with the body file of that time. So the state of
+each body file is remembered, also by the index. A changed or missing body is noticed before a line is
+rendered with it: then the broker's changes are applied, and messages that are still live are measured again.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ UNDECODABLE = "the large message cannot be decoded with its body file"
 
 @dataclass(frozen=True, slots=True)
 class BodyFile:
-    """The file of a body at one moment: whose name it has, and what it was like; `None`: it was not there."""
+    """The file of a body at one moment: its name, and its state; `None`: it was not there."""
 
     named: MessageId
     stamp: FileStamp | None
@@ -64,20 +65,20 @@ class LargeBodies:
     """All that was taken over is measured; False after that failed."""
     _damage: dict[MessageId, Damage] = field(default_factory=dict)
     _refused: set[MessageId] = field(default_factory=set)
-    """Messages whose bodies could not be opened: their lines were measured without."""
+    """Messages whose bodies could not be opened: their lines were measured without a body."""
     _torn: set[MessageId] = field(default_factory=set)
-    """Messages whose bodies could not be read everywhere: their lines were measured with zeros there."""
+    """Messages whose bodies could be read in part only: their lines were measured with zeros for the rest."""
     _measured_with: dict[MessageId, BodyFile] = field(default_factory=dict)
     _suspects: set[MessageId] = field(default_factory=set)
     """Messages whose bodies are not what they were measured with."""
     _in_pages_then: tuple[object, Mapping[MessageId, bool]] = None, MappingProxyType({})
-    """What `_in_pages` found, and what it found it for."""
+    """The last result of `_in_pages`, behind the key of what it was made of."""
     version: int = 0
     """Grows when messages are measured with other bodies than before, or later than others."""
     postponed: dict[MessageId, Postponed] = field(default_factory=dict)
     """Messages of the journal that have no measure, since to find out how long they are takes long."""
     postpones: bool = False
-    """Somebody asks for them in time, or measures them beside everything else."""
+    """True: bodies are measured when they are asked for, or in the background (`run`)."""
 
     @property
     def unreadable(self) -> bool:
@@ -85,14 +86,14 @@ class LargeBodies:
         return bool(self._refused or self._torn)
 
     def known_inflated(self) -> Iterable[Inflated]:
-        """What was counted of bodies that messages were measured with."""
+        """The inflated sizes of bodies with which messages were measured."""
         names = {format_large_name(body.named) for body in self._measured_with.values()}
         return self.core.large.inflated.known(names)
 
     def damage(self) -> list[Damage]:
-        """Not of what nobody needs: what is consumed; in a page, a broker deletes the body of a message with
-        its last acknowledgement and the page later, and what a transaction wrote that did not commit has none
-        either.
+        """Return the damage of bodies that are needed. Bodies of consumed messages are left out: of a paged
+        message a broker deletes the body with the last acknowledgement, and the page later. Nor does a
+        message of an uncommitted transaction need one.
         """
         if not self._damage:
             return []
@@ -124,7 +125,9 @@ class LargeBodies:
     def resume(
         self, damage: Sequence[tuple[MessageId, Damage]], measured_with: Mapping[MessageId, BodyFile]
     ) -> None:
-        """Go on from an index. What it was made with is looked at, so that `remeasure` mends the rest."""
+        """Go on from an index. The body files it was made with are compared, and `remeasure`
+        mends what differs.
+        """
         self._damage.update(damage)
         self._measured_with.update(measured_with)
         self._suspects.update(
@@ -139,7 +142,7 @@ class LargeBodies:
         return sorted((one, damage) for one, damage in self._damage.items() if one in there)
 
     def known_bodies(self) -> list[tuple[MessageId, BodyFile]]:
-        """What the large messages of the journal were measured with."""
+        """The body files with which the large messages of the journal were measured."""
         live = map(MessageId, self.core.loader.state.large_ids())
         return sorted((one, self._measured_with[one]) for one in live if one in self._measured_with)
 
@@ -273,7 +276,7 @@ class LargeBodies:
                 work()
 
     def settle_those(self, message_ids: Iterable[int]) -> None:
-        """The same of some messages."""
+        """Measure the postponed bodies of some messages now."""
         for message_id in message_ids if self.postponed else ():
             one = self.postponed.get(MessageId(message_id))
             for work in self._steps(one) if one is not None else ():
@@ -287,15 +290,17 @@ class LargeBodies:
             await self.core.waking.beyond(seen, patient=True)
 
     async def settled(self, slot: int | None = None) -> None:
-        """The same while others are served. When cancelled, what was counted so far stays counted."""
+        """Measure postponed bodies in threads, so that other requests are served. A cancellation keeps the
+        bytes counted so far.
+        """
         for one in [one for one in self.postponed.values() if slot is None or slot in one.queues]:
             async with one.turn:
                 for work in self._steps(one):
                     await in_thread(work)
 
     def _steps(self, one: Postponed) -> Iterator[Callable[[], object]]:
-        """What is to be called, in any thread, so that a message gets its measure at the end. Nothing else is
-        changed meanwhile, and all else is done here.
+        """Yield the calls that measure a message, each to be run in any thread. Only they may run elsewhere:
+        the code between them changes shared state.
         """
         if self.postponed.get(one.message_id) is not one:
             return
@@ -383,7 +388,9 @@ class LargeBodies:
         return self._file_of(batch, 0, message_id).named
 
     def batch_of(self, operation: Operation) -> LineBatch:
-        """The line of a message that a transaction adds; it is in no queue yet, so nothing measured it."""
+        """Return the line of a message that an open transaction adds: it is in no queue, so nothing has
+        measured it.
+        """
         file = self.core.loader.files[operation.file_slot]
         payload = file.copy(operation.body_offset, operation.body_bytes)
         source = 1 if operation.user_type == MessageType.LARGE_MESSAGE else 0
@@ -409,9 +416,9 @@ class LargeBodies:
         return bool(refs) and bool(state.ref(refs[0]).flags & MESSAGE_MISNAMED)
 
     def attach_as_measured(self, batch: LineBatch, large: Mapping[int, MessageId]) -> None:
-        """The same for lines whose lengths are known; `large` has the messages' ids by position. Raises
-        `StaleView` when a body is not what its message was measured with; what there is now was looked at
-        then. Raises CoreRefused when it is the record that is another one.
+        """Attach body files to lines whose lengths are known; `large` has the messages' ids by position.
+        Raises `StaleView` if a body is not the one its message was measured with; the current one is looked
+        at then. Raises CoreRefused if the record itself changed.
         """
         for index, message_id in large.items():
             found = batch.measure(index)
@@ -464,7 +471,9 @@ class LargeBodies:
 
 
 def _measure_ahead(batch: LineBatch) -> None:
-    """Keeps the measure in the batch; who asks it for that learns of a failure."""
+    """Measure a batch in advance and keep the result in it. A failure is raised to the caller that asks for
+    the measure.
+    """
     with contextlib.suppress(FileTorn):
         batch.measure(0)
 

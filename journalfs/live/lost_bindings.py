@@ -63,7 +63,7 @@ class LostBindings:
     """How many are not shown."""
 
     def look(self) -> bool:
-        """Find them anew. Returns whether there are others than before."""
+        """Look for lost queues again. Returns True if there are others than before."""
         before = self.queues
         self._messages = Counter()
         bindings = self.core.bindings
@@ -82,7 +82,9 @@ class LostBindings:
         return self.queues.keys() != before.keys()
 
     def _first(self, queue_ids: Sequence[QueueId]) -> Sequence[QueueId]:
-        """Those that are shown: a few bytes of a journal name one, and showing it takes kilobytes."""
+        """Return the lost queues that are shown: a few bytes of a journal can name one, and showing it takes
+        kilobytes.
+        """
         self._hidden = max(0, len(queue_ids) - LOST_QUEUES_SHOWN_MAX)
         return queue_ids[:LOST_QUEUES_SHOWN_MAX]
 
@@ -93,7 +95,9 @@ class LostBindings:
         return {name: lost_address(name) for name in sorted(names) if name not in known}
 
     def explained(self) -> str:
-        """What is missing, what that means for who looks for a queue, and what helps."""
+        """Return a text for people: which bindings are missing, what that means for their queues, and what
+        helps.
+        """
         messages = sum(self._messages[queue_id] for queue_id in self.queues)
         shown = ", ".join(f"{queue.address}/{queue.name}" for queue in list(self.queues.values())[:NAMED_MAX])
         more = len(self.queues) - NAMED_MAX

@@ -1,9 +1,9 @@
-"""How much memory messages would take in a broker: what the limits of addresses count.
+"""Estimates the memory that messages would take in a broker, which the limits of addresses count.
 
-A broker holds every message of its journal in memory and estimates what that takes; messages in pages take
-none. Of its estimate everything is known from the records but what it decoded of a message, which it counts
-too. So this is exact for core messages of which no property was looked at, and for large ones; an AMQP
-message counts with all of its record, up to some hundred bytes more than with a broker.
+A broker holds every message of its journal in memory and estimates its size; messages in pages take none.
+Records tell all of that estimate except the parts of a message that the broker happened to decode. So the
+result is exact for core messages whose properties were not looked at, and for large ones; an AMQP message
+counts with its whole record, up to some hundred bytes more than in a broker.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ MESSAGE_BYTES: Final = 352
 """A message, beside its encoded form."""
 
 LARGE_MESSAGE_BYTES: Final = 213
-"""A large message, beside twice its header. Its body stays on disk."""
+"""Bytes that a large message counts beside twice its header. Its body stays on disk."""
 
 REFERENCE_BYTES: Final = 72
 """A message being in a queue."""
 
 _IN_FRONT_BYTES: Final = 18
-"""What the record of a core message has before its encoded form, beside the characters of the address."""
+"""Bytes of a core message's record before its encoded form, without the characters of the address."""
 
 _RECORD_BYTES_MAX: Final = 512 * 1024
-"""What is longer becomes a large message, whose record is far below that."""
+"""Upper bound of a record: a longer message becomes a large one, whose record is far smaller."""
 
 _HEADER_BYTES_MAX: Final = 128
 """Most that a header takes beside address and properties."""
 
 
 class Footprint(NamedTuple):
-    """What some messages take."""
+    """The memory of some messages, and their number."""
 
     size_bytes: int = 0
     messages: int = 0
@@ -58,12 +58,12 @@ NOTHING: Final = Footprint()
 
 
 class ActingLimit(NamedTuple):
-    """What limits do to those who publish to an address."""
+    """The limit that acts on publications to an address, and what it does."""
 
     limit: str | None
     """The setting that acts; None: there is room."""
     action: str | None
-    """What becomes of what is published: `page`, `drop`, `fail` or `block`."""
+    """The fate of a publication: `page`, `drop`, `fail` or `block`."""
     since_ms: int | None
     blocked_writers: int
     dropped_messages: int
@@ -72,35 +72,37 @@ class ActingLimit(NamedTuple):
 
 class Limiting(Protocol):
     def acting(self, address: str) -> ActingLimit:
-        """What limits do to an address."""
+        """Return the limit that acts on an address now; None: there is none."""
 
 
 def held_in_queues(core: OpenStore, address: str, queues: Iterable[QueueId]) -> Footprint:
-    """What the messages in queues of one address take: every message once, and its references besides."""
+    """Return the memory of the messages in the queues of one address: every message once, and each of its
+    references.
+    """
     ids = array("q", queues)
     weights = array("i", [weight_of(address)]) * len(ids)
     return held_of(core.loader.state.sums(ids, weights))
 
 
 def weight_of(address: str) -> int:
-    """What a message for an address takes beside its record; it may be less."""
+    """Return a lower bound of what a message for an address takes beside its record."""
     return MESSAGE_BYTES - _IN_FRONT_BYTES - _utf16_bytes(address)
 
 
 def held_of(sums: Any) -> Footprint:
-    """What a `jfs_queue_sums` says, with the weights of addresses."""
+    """Return the memory that a `jfs_queue_sums` counts, with the weights of addresses."""
     size_bytes = sums.owned_bytes + sums.weight + sums.owned_large * LARGE_MESSAGE_BYTES
     size_bytes += REFERENCE_BYTES * (sums.live_count + sums.delivering_count)
     return Footprint(int(size_bytes), int(sums.owned))
 
 
 def each_at_most(address: str, references: int) -> int:
-    """What one of them takes beside its body."""
+    """Return the most that a message takes beside its body."""
     return MESSAGE_BYTES + _HEADER_BYTES_MAX + _utf16_bytes(address) + references * REFERENCE_BYTES
 
 
 def held_at_most(address: str, messages: Sequence[Outgoing], references: int) -> Footprint:
-    """What messages that are about to be published will take, or somewhat more; each in so many queues."""
+    """Return an upper bound for messages that are about to be published, each with so many references."""
     each = each_at_most(address, references)
     from journalfs.message.outgoing import Texts  # noqa: PLC0415 - only who publishes asks
 
@@ -181,7 +183,9 @@ class Totals:
         return self._in_journal() + sum(self._in_pages())
 
     def held(self) -> Footprint:
-        """What all messages in the journal take that limits count, of which each belongs to one address."""
+        """Return the memory of all messages in the journal that limits count. Each message belongs to one
+        address.
+        """
         self._refresh()
         return held_of(self._sums(self._limited))
 

@@ -1,4 +1,6 @@
-"""What a store must have and has not: journal files and pages with live messages, and whole directories."""
+"""Finds what a store must have and lacks: journal files and pages with live messages, and whole
+directories.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +115,7 @@ def _as_it_was(known: KnownFile, file: JournalFile) -> bool:
 
 
 def _cut(loader: JournalLoader, known: KnownFile, file: JournalFile) -> Damage | None:
-    """What is gone of the end of a file that was changed since."""
+    """Return the damage if the end of a changed file is gone."""
     is_older = file.stamp.mtime_ns < known.stamp.mtime_ns
     if is_older or _as_it_was(known, file) or shown(file.name) != known.name:
         return None
@@ -168,11 +170,11 @@ def _waiting(core: OpenStore, number: PageNumber, page: PageSummary) -> dict[str
 
 
 def missing_by_records(core: OpenStore, damaged: Set[str]) -> Iterator[Damage]:
-    """Yield pages that are gone, of which only the journal tells: it counts more messages of a queue in pages
-    than there are, or says what was consumed of a page that is not there. To be asked of a store that its
-    last user stopped; a killed one leaves old counts. Nothing that the index knows to be gone is said again,
-    and nothing is said where damage of journal, bindings or the address's pages explains the difference.
-    `damaged`: names of page folders in which something is wrong.
+    """Yield missing pages that only the journal tells of: it counts more messages of a queue in pages than
+    there are, or names consumed messages of a page that is not there. Call it only for a store that its last
+    user stopped, since a killed one leaves old counts. Pages that the index knows to be missing are left out,
+    and so are differences that damage of the journal, the bindings or the address's pages explains.
+    `damaged`: names of page folders with damage.
     """
     damage = core.loader.damage()
     known = known_missing(damage)
@@ -254,8 +256,8 @@ def missing_directories(core: OpenStore) -> Iterator[Damage]:
 
 
 def refuse_without_journal(layout: StoreLayout) -> None:
-    """Raises `PartMissing` where the message journal is not there and other parts of a store are: what is in
-    them would be cleared away as remains of nothing.
+    """Raise `PartMissing` if the message journal is missing and other parts of the store are there: opening
+    for writing would clear them away as leftovers.
     """
     if _holds_files(layout.journal_dir, layout.journal_extension):
         return
@@ -272,15 +274,17 @@ def refuse_without_journal(layout: StoreLayout) -> None:
 
 
 def refuse_without_pages(core: OpenStore) -> None:
-    """The same for pages: they would be begun anew at 1, with what the journal says of the old ones."""
+    """Raise `PartMissing` if the pages are missing: new pages would begin at 1, where the journal's records
+    about the old ones would count for them.
+    """
     if _pages_are_gone(core):
         found = "the journal counts messages in pages"
         raise PartMissing(core.layout.paging_dir, "no page folder", found, "paging-directory")
 
 
 def _pages_are_gone(core: OpenStore) -> bool:
-    """Whether the journal says what queues have in pages, or have consumed of them, and no address has a
-    folder. What it says goes before a folder goes, but for the place where a queue goes on to page.
+    """Return True if the journal knows messages in pages, or consumed ones, and no address has a page folder.
+    Such records go before a folder goes, except the one that says where a queue goes on to page.
     """
     try:
         with door.entries(core.layout.paging_dir) as entries:

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from journalfs.records.files.loader import JournalLoader
 
 DOUBT_INTERVAL_NS: Final = 60 * 1_000_000_000
-"""From one time that the journal is read anew because its content is in doubt to the next."""
+"""Least time between two readings of the whole journal because its content is in doubt."""
 
 
 class Horizon:
-    """What is durable, and what of it is shown. Nothing more comes to be shown of a store without one."""
+    """The limits of what is durable and of what is visible. A store without one never shows more."""
 
     def look_now(self) -> None:
         """Take over what the broker did since the last look, at once."""
@@ -65,11 +65,11 @@ class OpenStore:
     paging: PagingDirectory = field(init=False)
     cursors: Cursors = field(default_factory=Cursors)
     derived: Description | None = None
-    """What it was derived from; None: it is a broker's own store."""
+    """The description of the source that the store was derived from; None for a broker's own store."""
     epoch: int = 0
-    """Grows when the journal had to be read anew."""
+    """Grows when the journal was read again from its beginning."""
     live_broker: bool = False
-    """A broker holds the store's lock: what is read may be overwritten soon after."""
+    """True while a broker holds the store's lock: bytes may be overwritten soon after they were read."""
     settings: KnownSettings | None = None
     """As they were when somebody asked for them; ask `settings_in_force`."""
     in_use: Mapping[str, tuple[Value, str]] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class OpenStore:
     index_void: bool = False
     """A message was not what the index says of it: the index is not to be believed again."""
     journal_doubted: bool = False
-    """The same, and the journal is to be read anew."""
+    """Mark the journal as doubted, so that it is read again from its beginning."""
     _doubted_ns: int | None = None
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ class OpenStore:
 
     @property
     def shown(self) -> str:
-        """What people know the store by: of a derived one, what it was derived from."""
+        """The name of the store in texts for people: of a derived store, its source."""
         return str(self.root) if self.derived is None else self.derived.source
 
     @property
@@ -111,8 +111,8 @@ class OpenStore:
         return self.pages.get(address)
 
     def doubt_journal(self) -> None:
-        """A message of the journal is not what it was when it was measured, though no file seems to be
-        another. Reading all of it anew is dear, so it is done now and then only, should it not help.
+        """Have the journal read again, since a message is not what it was when it was measured, though no
+        file seems changed. This is slow and may not help, so it happens at most once in `DOUBT_INTERVAL_NS`.
         """
         now_ns = self.clock.monotonic_ns()
         if self._doubted_ns is None or now_ns - self._doubted_ns >= DOUBT_INTERVAL_NS:

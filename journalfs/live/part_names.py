@@ -1,23 +1,23 @@
-"""Names of parts: no name ever comes again with other content, and a message keeps the part that it was in.
+"""Names of parts: no name is given again to other content, and a message keeps the part that it was in.
 
 A name is a generation and a number. A generation is drawn once, from the clock and from chance. Numbers are
 taken in blocks from a small file beside the index, under its lock, and a block is durable before a number of
-it is used: so each number belongs to one process, whether it ends in order, is killed, or is not the only one
-to show the store. Where the file cannot tell (lost, damaged, not writable, of another generation), a
-generation begins that nobody else knows. It cannot tell either when it is a copy: the store that it was
-copied from went on. A copy is another inode, or has the time that its content was given instead of its own.
+it is used: so each number belongs to one process, whether that ends in order, is killed, or is one of several
+that show the store. If the file is unusable (lost, damaged, not writable, of another generation), a new
+generation begins. The same happens for a copy of the file, since the original store went on: a copy is
+another inode, or has the time at which its content was written instead of its own.
 
-The index, which says what is in which part, is written when a store is closed. So that a part has its name
-again after its process was killed, each is noted in the same file when it is made, before anybody can see it:
-who remembers names, as a Spark stream does, would otherwise meet the same messages again under another name.
-Whoever has the file locked gives the names that last; another process that shows the same store meanwhile
-keeps none of its own, and writes no index: not even when it is alone again, if there are names that it did
-not read.
+The index, which says which messages are in which part, is written when a store is closed. So that a part has
+its name again after its process was killed, each part is noted in the same file when it is made, before it is
+visible: a reader that remembers names, as a Spark stream does, would otherwise read the same messages again
+under another name. The process that holds the file's lock gives the lasting names. Another process that shows
+the same store at that time keeps none of its names, and writes no index; if it did not read all names, it
+does not do so later either.
 
-The file: 8 bytes magic, u64 generation, u64 the first number that nobody has taken, u64 its own inode, 4
-bytes CRC-32C of these, written in place: what was torn is taken for lost. Behind it for each part that the
-index may not have u32 length, u32 CRC-32C and content, only appended and not synced: what was torn, and what
-follows it, is as if it had not been noted. All little-endian.
+The file: 8 bytes magic, u64 generation, u64 the first number that is not taken, u64 its own inode, 4 bytes
+CRC-32C of these, written in place: a torn head is taken for lost. Behind it, for each part that the index may
+lack: u32 length, u32 CRC-32C and content, only appended and not synced: a torn entry and all that follow it
+are ignored. All little-endian.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class PagePart:
 class SealedPart(msgspec.Struct, frozen=True, array_like=True):
     queue_id: QueueId
     in_page: PagePart | None = None
-    """None: it is of messages of the journal, as follows."""
+    """The page of the part's messages; None: they are in the journal, as the fields below say."""
     number: int = 0
     sealed_ms: int = 0
     ids: bytes = b""
@@ -106,11 +106,11 @@ class PartNames:
         """Parts that were noted since the store was opened."""
         self._keeps_numbers = self._path is not None
         self._published = False
-        """Others may know the generation: it stands in the file, or did."""
+        """True once other processes may know the generation, since it stood in the file."""
         self._gives: int | None = None
         """The file, locked as long as this process gives the names."""
         self._late = False
-        """Others gave names since this was read."""
+        """True if other processes gave names since this one read the file."""
         self._broken = False
         self._has_all = False
         """With the index, the file has every part that this process knows of."""
@@ -238,7 +238,9 @@ class PartNames:
         return True
 
     def note(self, parts: Iterable[SealedPart], everything: Callable[[], Iterable[SealedPart]]) -> None:
-        """Note parts. `everything` gives all there are, for when they are to be noted anew."""
+        """Note parts in the file. `everything` returns all parts, for when the file has to be written again
+        from its beginning.
+        """
         if self._broken or not self._published:
             return
         self.noted += 1
@@ -289,14 +291,16 @@ class PartNames:
         return self._gives is not None
 
     def _now(self) -> tuple[FileStamp | None, tuple[int, int] | None]:
-        """What the names are in: the index, and this file if something is noted in it."""
+        """Return the state of the files that hold names: the index, and this file if a part is
+        noted in it.
+        """
         index, noted = (None if path is None else FileStamp.at(path) for path in (self._index, self._path))
         has_parts = noted is not None and noted.size_bytes > HEAD_BYTES
         return index, (noted.inode, noted.size_bytes) if noted is not None and has_parts else None
 
     def _free_of(self, descriptor: int) -> int:
-        """The first number that nobody has taken. Raises OSError where the file does not say: what others
-        took is not known then, or what is noted is of another generation.
+        """Return the first number that is not taken. Raises OSError if the file does not say so: then the
+        numbers of other processes are unknown, or the noted parts are of another generation.
         """
         assert self._gives is not None
         locked = os.path.samestat(os.fstat(descriptor), os.fstat(self._gives))
@@ -332,7 +336,7 @@ def _lock(descriptor: int, byte: int, command: int) -> None:
 
 
 def _read(path: Path) -> tuple[tuple[int, int] | None, bytes]:
-    """What the file says, and what is noted in it; nothing where it does not say."""
+    """Return the head of the file and the parts noted in it; nothing if the head is unusable."""
     with contextlib.suppress(OSError), open(door.open_file(path), "rb") as file:
         head = _head(file.fileno())
         return head, b"" if head is None else file.read()[HEAD_BYTES:]
@@ -373,7 +377,7 @@ def _framed(part: SealedPart) -> bytes:
 
 
 def _parts(content: bytes) -> tuple[list[SealedPart], int]:
-    """What was noted, up to what is torn, and the bytes that it takes."""
+    """Return the parts up to the first torn one, and the bytes that they take."""
     found: list[SealedPart] = []
     at = 0
     with contextlib.suppress(msgspec.DecodeError, RecursionError):

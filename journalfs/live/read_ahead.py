@@ -80,7 +80,7 @@ class Ahead:
         self._windows: dict[tuple[int, int], memoryview | JournalfsError] = {}
 
     def render(self, begin: int, end: int, render: Callable[[int, int], memoryview]) -> Callable[[], None]:
-        """What is to be called in a thread. Whoever reads the window is told of a failure."""
+        """Render one window; runs in a worker thread. A failure is raised to the reader of that window."""
 
         def work() -> None:
             try:
@@ -146,7 +146,7 @@ class ReadAheadSource:
         return self._ahead.render(offset, end, self._rendered)
 
     def close(self) -> None:
-        """Let go of the files, whoever keeps this."""
+        """Unmap the files, even if other objects still refer to this source."""
         self._forget_windows()
         self.lines = self.check = None
 

@@ -86,7 +86,9 @@ class Run(Protocol):
         """The lines, ready to be rendered."""
 
     def segment(self, content: Content, size_bytes: int) -> Segment:
-        """The lines as a stretch of an open file: what is live now, whatever becomes of it later."""
+        """Return the lines as a stretch of an open file. Its content stays as it is now,
+        whatever changes later.
+        """
 
     def opened(self, content: Content) -> tuple[LineBatch, list[HeldFile]]:
         """The lines, and the files that a broker may overwrite while they are read."""
@@ -97,7 +99,7 @@ class Run(Protocol):
 
     @property
     def page(self) -> PageNumber | None:
-        """The page in which its messages lie; None: they lie in the journal."""
+        """The page that holds the run's messages; None: the journal holds them."""
 
     @property
     def references(self) -> array[int]:
@@ -105,7 +107,7 @@ class Run(Protocol):
 
     @property
     def numbers(self) -> array[int]:
-        """What the run says its messages by: references, or records of its page."""
+        """The numbers that identify the messages: references of the journal, or records of the page."""
 
     def places(self, content: Content) -> Sequence[Place]: ...
 
@@ -113,7 +115,7 @@ class Run(Protocol):
         """The run of some of its messages."""
 
     def counted(self, attempts: int) -> Run:
-        """The same of one message that was delivered in vain so often, where that is not on disk."""
+        """Return the run of one message with a number of attempts that is not on disk."""
 
     def ids(self, content: Content) -> array[int]:
         """Of its messages."""
@@ -126,7 +128,7 @@ class Run(Protocol):
 class JournalRun:
     refs: array[int]
     sealed: bool = False
-    """Lines are as they were when their part was sealed, whatever was redelivered or rescheduled since."""
+    """True: lines are as they were when their part was sealed, without later deliveries and schedules."""
     attempts: int = 0
 
     def __len__(self) -> int:
@@ -223,8 +225,8 @@ class HeldFile:
     mapped: MappedFile
 
     def check(self) -> None:
-        """Raise `StaleView` if the broker used the file again: it rewrites the header before all else, so
-        an unchanged header means that no record was overwritten.
+        """Raise `StaleView` if the broker used the file again. It rewrites the header before anything else,
+        so with an unchanged header no record was overwritten.
         """
         if self.file.header_damaged:
             return
@@ -236,11 +238,11 @@ class HeldFile:
 
 @dataclass(slots=True, kw_only=True)
 class RunsStore(OpenStore):
-    """What the lines of runs are opened with."""
+    """The store as far as rendering lines needs it."""
 
     bodies: LargeBodies = field(init=False)
     held: WeakSet[HeldFile] = field(default_factory=WeakSet)
-    """Journal files that open files are rendered from: their bytes must not be overwritten."""
+    """The journal files that open readers are rendered from: their bytes must not be overwritten."""
 
     def __post_init__(self) -> None:
         super(RunsStore, self).__post_init__()
@@ -271,7 +273,9 @@ class PageRun:
     chosen: array[int] | LiveStretch
     """Records of the page, or how to find out which."""
     sealed_ms: int | None = None
-    """Lines are as they were then, when their part was sealed, whatever became due since; `None`: as now."""
+    """Time at which the part was sealed: lines are as they were then, whatever became due
+    since; `None`: as now.
+    """
     attempts: int = 0
 
     def __len__(self) -> int:
@@ -282,7 +286,7 @@ class PageRun:
         return self.indexes_in(None)
 
     def indexes_in(self, scan: PageScan | None) -> array[int]:
-        """The same from a scan of the page as it was when the run was made."""
+        """Return the indexes of the run's records in a scan of its page, taken when the run was made."""
         return self.chosen if isinstance(self.chosen, array) else self.chosen.indexes(scan)
 
     def _moment_ms(self, content: Content) -> int:
@@ -371,7 +375,9 @@ class PageSegment:
     now_ms: int
 
     def open(self) -> ByteSource:
-        """Raises `StaleView` where the lines are not as long as they were: what is live is looked at then."""
+        """Raise `StaleView` if the lines do not have the measured lengths: the reader must look again for
+        what is live.
+        """
         kept = self._kept_scan()
         scan = scan_page(self.mapped) if kept is None else kept
         if scan is not kept and self.content.core.bodies.measure_page(scan):

@@ -31,14 +31,14 @@ class BytesSource:
         return self._content[offset : offset + length]
 
     def ahead(self, offset: int, length: int) -> None:
-        """It is there."""
+        """Do nothing: the bytes are in memory."""
 
     def close(self) -> None:
         self._content = memoryview(b"")
 
 
 class Windowed(Protocol):
-    """What the renderer offers: any window of a text whose length is known before it is made."""
+    """A text whose length is known before it is rendered, and of which any window can be rendered."""
 
     @property
     def size_bytes(self) -> int: ...
@@ -75,8 +75,8 @@ class WindowSource:
 
 
 class WatchedSource:
-    """Tells when something can no longer be rendered as it was measured. The reader gets the error all the
-    same: what was opened had another length than what there is now.
+    """Reports that lines can no longer be rendered as they were measured. The reader gets the error all the
+    same: the opened file had another length than there would be now.
     """
 
     __slots__ = ("below", "failed", "memory")
@@ -87,7 +87,7 @@ class WatchedSource:
         failed: Callable[[FileTorn | CoreRefused], None],
         memory: Memory = NO_MEMORY,
     ) -> None:
-        """`memory`: what the opening holds."""
+        """`memory`: the accounted memory that the opening holds."""
         self.below = source
         self.failed: Final = failed
         self.memory = memory

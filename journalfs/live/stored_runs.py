@@ -94,8 +94,8 @@ def stored_messages(content: QueueContent, run: Run) -> Iterator[tuple[MessageId
 def each_stored(
     content: QueueContent, run: Run
 ) -> Iterator[tuple[MessageId, Outgoing] | tuple[MessageId, JournalfsError]]:
-    """The same, with what is wrong in the place of one that cannot be copied whole, and all that follow it.
-    Raises what reading its page raises.
+    """Yield each message of a run with its id, or the error in the place of a message that cannot be copied
+    whole. Raises the errors of reading a page.
     """
     for place in each_place(content, run):
         try:
@@ -161,8 +161,8 @@ def _body(core: Core, message_id: MessageId, origin: Callable[[], MessageId | No
 
 
 def origin_of_large(source: int, payload: bytes) -> MessageId | None:
-    """What a large message was copied from: a broker that dies while it copies leaves the origin's body only.
-    Raises `DecodeError`.
+    """Return the id of the large message that this one was copied from: a broker that dies while it copies
+    leaves only the origin's body. Raises `DecodeError`.
     """
     if source != SOURCE_CORE_LARGE:
         return None

@@ -28,9 +28,9 @@ def adds_pages(operation: Operation) -> bool:
 
 
 def undecided_in(loader: JournalLoader, is_damaged: Callable[[], bool]) -> list[TransactionInfo]:
-    """Those of which something is known to be lost, and, of a damaged journal that nobody else writes, those
-    that were not ended when it was read: any killed writer leaves such, but here what is lost may have
-    committed them.
+    """Return the transactions of which a part is known to be lost. For a damaged journal that no other
+    process writes, also those that were open when it was read: any killed writer leaves such, but here a lost
+    record may have committed them.
     """
 
     @cache

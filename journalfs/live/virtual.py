@@ -59,8 +59,8 @@ class ComputedFile:
 
 @dataclass(slots=True)
 class SlicedFile:
-    """A file whose content takes long to make: `prepare` makes it while others go on. Who opens it without
-    makes it at once.
+    """A file whose content takes long to make: `prepare` makes it in slices between other tasks. Opening it
+    without `prepare` makes it at once.
     """
 
     make: Callable[[Slices], Coroutine[object, object, bytes]]
@@ -71,14 +71,16 @@ class SlicedFile:
     _content: bytes | None = None
     _made_of: object = None
     _good_until_ns: int = 0
-    """Looking, opening and reading follow each other: what was made is good for as long as that took."""
+    """Until when the made content is served: looking, opening and reading follow each other, so it lasts as
+    long as making it took.
+    """
     _turn: FairLock = field(default_factory=FairLock)
     _asked: int = 0
     _made_for: int = 0
     """How many had asked when it was begun to be made."""
 
     async def prepare(self) -> None:
-        """Make it, or wait for whoever makes it for those that ask at this moment."""
+        """Make the content, or wait for the task that is making it."""
         self._asked += 1
         number = self._asked
         async with self._turn:

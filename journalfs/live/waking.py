@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 class Waking:
-    """Whoever waits looks at `count`, then at the store, and then waits for what came after that count: so
-    nothing that happens in between is missed.
+    """Wakes tasks that wait for a change of the store. A waiter must read `count`, then look at the store,
+    then wait for a change beyond that count; so it misses none.
     """
 
     __slots__ = ("_believer", "_waiting", "_watcher", "count")
@@ -30,11 +30,13 @@ class Waking:
         return False in self._waiting
 
     def watched_by(self, watcher: Watcher) -> None:
-        """It is told of each change before anybody else is."""
+        """Set a listener that is called at each change before the waiters wake."""
         self._watcher = watcher
 
     def leaving_told(self, believer: Believer) -> None:
-        """It is told of changes with which messages may have left, before anybody else is."""
+        """Set a listener that is called, before the waiters wake, at changes by which messages
+        may have left.
+        """
         self._believer = believer
 
     def left(self) -> None:
@@ -49,8 +51,8 @@ class Waking:
             self._watcher.revoke(only_messages=only_messages)
 
     def ring(self, *, patient: bool = True) -> None:
-        """Something in the store may be otherwise. Costs nothing where nobody waits. Who is `patient` is not
-        woken by everything.
+        """Tell of a possible change. It costs nothing without waiters. `patient=False` wakes only
+        the impatient ones.
         """
         self.begin()
         self.count += 1
@@ -59,9 +61,9 @@ class Waking:
                 self._waiting.pop(one).set()
 
     async def beyond(self, count: int, *, patient: bool = False) -> None:
-        """Return once there was a change after `count`; who is `patient` may hear of it a moment
-        later. Others have their turn even if there was one already: whoever asks again and again may be what
-        brings changes to light, by looking at the store.
+        """Return once a change came after `count`; a `patient` waiter may be told a moment later. Other tasks
+        get a turn even if the change is there already: a task that asks again and again may itself be what
+        applies the changes.
         """
         import trio  # noqa: PLC0415 - commands that do not wait start faster without it
 
