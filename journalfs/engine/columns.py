@@ -1,6 +1,6 @@
-"""Messages as columns for Arrow, filled by the C core; and where the records of messages lie, as arrays.
+"""Messages as columns for Arrow, filled by the C core; and the places of their records, as arrays.
 
-Needs numpy, which whoever uses PyArrow and Spark has; nothing else of the engine imports this.
+Needs numpy, which comes with PyArrow and Spark; no other module of the engine imports this one.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Column(IntEnum):
     BODY_BYTES = 6
     """Bodies that are bytes."""
     BODY_FILE = 7
-    """What the message's own file holds, whatever it is."""
+    """The content of the message's own file."""
     DAMAGE = 8
     RAW = 9
     """The record's payload, where the other columns do not carry every bit of it."""
@@ -114,7 +114,9 @@ class Buffer:
 
 
 class Columns:
-    """What was read of some messages. Buffers stay valid while this, or what says it owns them, lives."""
+    """The values read from some messages. Buffers stay valid while this object lives, or the object that is
+    said to own them.
+    """
 
     __slots__ = ("_pointer", "count")
 
@@ -124,7 +126,7 @@ class Columns:
         """Messages read."""
 
     def rows(self) -> Array:
-        """What is of one size (dtype `ROW`)."""
+        """The values of fixed size (dtype `ROW`)."""
         return _copied(self._pointer.rows, self.count, ROW)
 
     def kinds(self) -> Array:
@@ -158,8 +160,8 @@ def _copied(pointer: Any, count: int, kind: np.dtype[Any]) -> Array:
 
 def read_columns(lines: Array, wanted: Sequence[Column], bytes_max: int) -> Columns:
     """Read messages (dtype `LINE`, contiguous) into columns, as many as make `bytes_max` bytes, but at least
-    one. What the lines point to must stay mapped meanwhile. Raises FileTorn, and CoreRefused when a message
-    is longer than a column can be (2 GiB).
+    one. The caller must keep the bytes mapped that the lines point to. Raises FileTorn, and CoreRefused when
+    a message is longer than a column can be (2 GiB).
     """
     out = ffi.gc(ffi.new("jfs_columns *"), lib.jfs_columns_free)
     bits = sum(1 << column for column in wanted)
@@ -199,7 +201,7 @@ def lines_array(lines: Any, count: int) -> Array:
 
 
 def lines_pointer(lines: Array) -> Any:
-    """The same as C sees it: valid while the array lives."""
+    """Return the lines as C sees them: valid while the array lives."""
     return _lines(lines)
 
 

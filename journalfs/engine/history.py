@@ -18,13 +18,15 @@ ANY_ID = (1 << 63) - 1
 
 
 class End(NamedTuple):
-    """What a record says of a message: it came to a queue, left one, or its own record was deleted."""
+    """The end of a message's life in a queue, as a record tells it: it came to a queue, left one, or its own
+    record was deleted.
+    """
 
     message_id: int
     queue_id: int
     file_slot: int
     offset: int
-    """Of the record's body; 0: it has none."""
+    """Offset of the record's body; 0: it has none."""
     kind: int
 
 
@@ -32,7 +34,7 @@ class FileTimes(NamedTuple):
     """Of the messages of one file, in milliseconds since 1970; 0: none says a time."""
 
     first_ms: int
-    """What the first says that says any."""
+    """The first time that a message of the file states."""
     last_ms: int
     """When the last one came."""
 
@@ -98,9 +100,10 @@ class Bounds(NamedTuple):
 def keep(
     state: LiveState, bounds: Bounds, slot_ms: Sequence[int], slot_compacted: Sequence[bool]
 ) -> list[FileTimes]:
-    """Remove all but messages within bounds. A message is of the latest time that one up to it in its file
-    says, but no later than `slot_ms` has for that, by slot; NONE_STAYS: whatever is in that file. In one of
-    `slot_compacted` each is of its own time. Returns the times of each file, of those that went too.
+    """Remove all messages that are not within bounds. A message counts with the latest time that a message up
+    to it in its file states, but with no later one than `slot_ms` has for the file's slot; NONE_STAYS removes
+    all of that file. In a file of `slot_compacted` each message counts with its own time. Returns the times
+    of each file, removed messages included.
     """
     slots = len(slot_ms)
     times, first, last = array("q", slot_ms), array("q", bytes(8 * slots)), array("q", bytes(8 * slots))
@@ -124,7 +127,7 @@ def drop(state: LiveState, message_ids: Iterable[int]) -> None:
 
 
 def pieces(scan: Scan, message_ids: Iterable[int]) -> list[Piece]:
-    """Those of the bodies of some messages, in their order."""
+    """Return the places of the bodies of some messages, in their order."""
     ids = array("q", sorted(message_ids))
     if not ids:
         return []

@@ -27,7 +27,7 @@ uninitialized = ffi.new_allocator(should_clear_after_alloc=False)
 
 
 class Suffix(IntEnum):
-    """What a message's own file holds; the name is the file suffix."""
+    """The content of a message's own file, named by the suffix of that file."""
 
     TXT = 0
     JSON = 1
@@ -41,12 +41,14 @@ class Suffix(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What is known of a message without rendering it again. Times in milliseconds since 1970, 0: none."""
+    """The facts about a message that are known without rendering it again. Times in milliseconds since 1970,
+    0: none.
+    """
 
     tail_bytes: int
-    """Its line from `,"address"` up to, not including, the closing brace."""
+    """Bytes of its line from `,"address"` up to, not including, the closing brace."""
     body_bytes: int
-    """Its own file."""
+    """Bytes of its own file."""
     message_id: int
     timestamp_ms: int
     expiration_ms: int
@@ -61,13 +63,13 @@ class Measure:
     compressed: bool
     """The body file of a large message is a zlib stream, to be inflated before the message is rendered."""
     misnamed: bool
-    """It says another id than its record, or none: its first bytes were overwritten."""
+    """True if the message says another id than its record, or none: its first bytes were overwritten."""
     pointer: Any
     """The C struct, for `LiveState.set_measure`."""
 
 
 def line_prefix(queue: str | None) -> bytes:
-    """What every line of a queue begins with. Not within any queue: null."""
+    """Return the beginning of every line of a queue. Without a queue its name is null."""
     # A name may hold lone surrogates, which only escapes can carry.
     try:
         return b'{"queue":' + json.dumps(queue, ensure_ascii=False).encode()
@@ -118,12 +120,12 @@ def _counted(count: int) -> bytes:
 
 
 class LineBatch:
-    """Lines that follow each other, readable at any offset. Nothing is rendered before it is asked for.
+    """Consecutive lines, readable at any offset. A line is rendered when it is read.
 
-    `lines` is a C array of `count` `jfs_line` that point into mapped files; `keep` is whatever must live as
-    long as the batch does (the pointers of those files). `starts` holds the offset of each line and at last
-    the total size, as an index knows them; without it the messages are measured when the first size is asked
-    for.
+    `lines` is a C array of `count` `jfs_line` that point into mapped files; `keep` holds the objects that
+    must live as long as the batch (the pointers of those files). `starts` holds the offset of each line and
+    at last the total size, as an index knows them; without it the messages are measured when the first size
+    is asked for.
     """
 
     __slots__ = (
@@ -186,7 +188,7 @@ class LineBatch:
         scheduled_ms: Sequence[int] | None = None,
         record_ids: Sequence[int] | None = None,
     ) -> LineBatch:
-        """Make a batch of message payloads that are in memory. Those of the journal have the ids of their
+        """Make a batch of message payloads in memory. Messages of the journal must be given the ids of their
         records.
         """
         lines = ffi.new("jfs_line[]", len(payloads))
@@ -224,7 +226,9 @@ class LineBatch:
             starts[at] += more_bytes  # type: ignore[index] # there are some
 
     def set_large(self, index: int, body: MappedFile | bytes | None) -> None:
-        """Give line `index` its large body, inflated if it was compressed. None: its file is not there."""
+        """Give line `index` its large body, inflated if it was compressed. None: the body's
+        file is missing.
+        """
         line = self.lines[index]
         self.has_large = True
         if body is None:

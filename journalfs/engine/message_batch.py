@@ -1,4 +1,4 @@
-"""What batches of messages on their way into write buffers have in common."""
+"""The values that batches of messages share, and the batches that C stages into write buffers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class MessageBatch:
 
     @property
     def needed_bytes(self) -> int:
-        """After NO_ROOM: what the next record may need."""
+        """After NO_ROOM: the bytes that the next record may need."""
         return int(self._progress.needed_bytes)
 
 
@@ -45,8 +45,8 @@ NOTES_MADE, NOTES_TAKEN, NOTES_KEPT = lib.JFS_NOTES_MADE, lib.JFS_NOTES_TAKEN, l
 
 @dataclass(frozen=True, slots=True)
 class CopyFields:
-    """What all copies of one queue's messages for another have in common. Encoded fields are as a record has
-    them.
+    """The values that all copies of one queue's messages for another share. Encoded fields are as a record
+    has them.
     """
 
     address: bytes
@@ -59,7 +59,7 @@ class CopyFields:
     body_bytes_max: int
     message_bytes_max: int
     notes: int = NOTES_MADE
-    """What becomes of what they say of where they come from (`JFS_NOTES_...`)."""
+    """What happens to the notes of where a message comes from (`JFS_NOTES_...`)."""
 
 
 class CopyBatch(MessageBatch):
@@ -107,8 +107,9 @@ class CopyBatch(MessageBatch):
         self._count, self._first_id = count, first_id
 
     def stage(self, stage: Stage, ledger: Ledger) -> int:
-        """Stage what is left as far as it fits: STAGED when that was all, NO_ROOM when it goes on elsewhere,
-        else a status that says why not. `staged_records` says how many it were, whatever came then.
+        """Stage the rest of the copies as far as it fits. Returns STAGED if that was all, NO_ROOM if the rest
+        needs another buffer, else a status with the reason. `staged_records` counts the staged records in
+        every case.
         """
         return int(
             lib.jfs_stage_copies(
@@ -132,7 +133,7 @@ TOO_LONG: Final[int] = lib.JFS_RANGE
 
 @dataclass(slots=True)
 class TextFields:
-    """What all texts for the same queues have in common. Encoded fields are as a record has them."""
+    """The values that all texts for the same queues share. Encoded fields are as a record has them."""
 
     address: bytes
     """A nullable SimpleString."""
@@ -220,7 +221,7 @@ class TextBatch(MessageBatch):
         return status
 
     def end(self) -> None:
-        """What was begun is done with: a long text is not to be held until others come."""
+        """Drop the texts that were begun: a long text must not be held until the next ones come."""
         self._texts = None
 
     def page(self, room: Any, used: Any) -> int:

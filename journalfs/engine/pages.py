@@ -22,7 +22,7 @@ class PageEntry:
     """One record of a page. Offsets count from the start of the file."""
 
     number: int
-    """Its place among all records of the file: what acknowledgements name."""
+    """The place among all records of the file, which acknowledgements name."""
     offset: int
     record_bytes: int
     payload_offset: int
@@ -36,11 +36,11 @@ class PageEntry:
     queue_ids: tuple[int, ...]
     """All queues the message was routed to, durable or not."""
     undecoded: bool
-    """The record's frame is right, but not what is in it; it belongs to no queue."""
+    """True if the record's frame is right and its content is not; it belongs to no queue."""
 
 
 class PageScan:
-    """What a scan of a page file found."""
+    """The result of scanning a page file."""
 
     __slots__ = ("_file", "_keep", "_large", "count", "damaged_at", "end", "pointer", "reason")
 
@@ -54,7 +54,9 @@ class PageScan:
         """Offset behind the last record."""
         whole = pointer.damaged_at == 2**64 - 1
         self.damaged_at: int | None = None if whole else pointer.damaged_at
-        """Where something lies that ends the page; what follows it cannot be found."""
+        """Offset of the damage that ends the page: records behind it cannot be found. None: the
+        page is whole.
+        """
         self.reason: str | None = None if pointer.reason == ffi.NULL else ffi.string(pointer.reason).decode()
 
     def __len__(self) -> int:
@@ -66,7 +68,7 @@ class PageScan:
 
     @property
     def mapping(self) -> Any:
-        """The mapped bytes that the scan's lines point into; they stay mapped as long as this is kept."""
+        """The mapped bytes that the scan's lines point into; keep this object to keep them mapped."""
         return self._keep
 
     def entry(self, index: int) -> PageEntry:
@@ -173,9 +175,9 @@ class PageScan:
                 self.set_measure(index, self.fill_lines([index], queue=None, now_ms=0).measure(0))
 
     def fill_lines(self, indexes: Sequence[int], *, queue: str | None, now_ms: int) -> LineBatch:
-        """Make the lines of these records. Their own schedules are named while they are later than `now_ms`.
+        """Make the lines of these records. A message's own schedule is named while it is later than `now_ms`.
 
-        Large bodies are to be set by the caller (`LineBatch.set_large`), after `set_measure`.
+        The caller must set large bodies (`LineBatch.set_large`), after `set_measure`.
         """
         numbers = array("I", indexes)
         lines = ffi.new("jfs_line[]", len(numbers))
@@ -222,7 +224,7 @@ def scan_page(file: MappedFile) -> PageScan:
 
 
 def page_listing(scan: PageScan, indexes: array[int]) -> Listing:
-    """What a directory listing shows of these records, by column."""
+    """Return the columns of a directory listing for these records."""
     count, numbers = len(indexes), u32_pointer(indexes)
     return Listing.filled(
         count, lambda columns: lib.jfs_page_listing(scan.pointer, numbers, count, columns), "listing a page"
@@ -249,12 +251,12 @@ def page_schedules(scan: PageScan, indexes: array[int], *, now_ms: int) -> array
 
 @dataclass(frozen=True, slots=True)
 class PageShare:
-    """What a page holds for one queue."""
+    """The part of a page that belongs to one queue."""
 
     records: int
     line_bytes: int
-    """Of their lines without the queue's prefix, when all of them are due. Those of large messages are right
-    only if these were measured with their bodies.
+    """Bytes of the lines without the queue's prefix, when all messages are due. Lines of large messages count
+    right only if these were measured with their bodies.
     """
 
 
@@ -277,8 +279,8 @@ def page_shares(scan: PageScan) -> dict[int, PageShare]:
 
 
 class PageTexts:
-    """A buffer in which batches become records, a piece at a time. Whoever has a piece is done with it before
-    the next one is made.
+    """A buffer in which batches become records, a piece at a time. The caller must be done with a piece
+    before it makes the next one.
     """
 
     __slots__ = ("_keep", "_room")

@@ -1,4 +1,4 @@
-"""From what is written to a file to the bodies of text messages, a whole buffer at a call."""
+"""Splits the bytes written to a file into the bodies of text messages, a whole buffer at a call."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Stretches:
         return int(self.pointer[self.count - 1].end - self.pointer[0].begin) if self.count else 0
 
     def some(self, begin: int, end: int) -> Stretches:
-        """Those from `begin` to before `end`, of the same buffer."""
+        """Return the stretches from `begin` to before `end`, in the same buffer."""
         return Stretches(self.source, self.pointer + begin, min(end, self.count) - begin, self)
 
     @property
@@ -64,8 +64,9 @@ class Unfinished:
         return memoryview(self._held)[: self.size_bytes]
 
     def whole(self) -> bytearray:
-        """What begins with it, for engine code to look at: of a view that such code looks at, and that only
-        a cycle leads to, Python before 3.11.8 and 3.12.2 crashes when it collects garbage.
+        """Return the unfinished bytes and the data behind them as one object that engine code may keep. A
+        memoryview would not do: Python before 3.11.8 and 3.12.2 crashes when it collects a cycle that leads
+        to one.
         """
         return self._held
 
@@ -86,7 +87,7 @@ class Unfinished:
         return held
 
     def begin(self, data: bytes) -> None:
-        """What there was is over; this comes next."""
+        """Replace the unfinished bytes by `data`."""
         self._held, self.size_bytes = bytearray(data), len(data)
 
 

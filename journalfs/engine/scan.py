@@ -15,7 +15,7 @@ from journalfs.limits import JOURNAL_FILE_BYTES_MAX
 
 
 class GapKind(IntEnum):
-    """What lies where no record is."""
+    """Kinds of stretches between records."""
 
     PADDING = 0
     """Zeros up to the block where the next record starts: normal."""
@@ -57,7 +57,9 @@ class RecordInfo(msgspec.Struct, frozen=True):
 
 
 class Scan:
-    """What a scan found. Indexable by record; `pointer` is the C struct for the other parts of the engine."""
+    """The result of a scan. Indexable by record; `pointer` is the C struct for the other parts
+    of the engine.
+    """
 
     __slots__ = ("count", "end", "marked", "pointer")
 
@@ -115,8 +117,8 @@ def scan_journal(
     """Find the records in bytes [start, stop) of a mapped journal file.
 
     `rid` is the low 31 bits of the header's file id, `version` the header's format version. `any_rid` also
-    takes what earlier lives of the file left. Where the file cannot be read, zeros are scanned
-    (`MappedFile.mend`); what lies behind `JOURNAL_FILE_BYTES_MAX` is not looked at.
+    takes records of earlier lives of the file. Unreadable bytes are scanned as zeros (`MappedFile.mend`);
+    bytes behind `JOURNAL_FILE_BYTES_MAX` are not looked at.
     """
     end = min(file.size_bytes, JOURNAL_FILE_BYTES_MAX)
     if stop is not None:

@@ -51,7 +51,7 @@ SPANS_FIRST = 16
 
 
 def spans_of(files: Mapping[int, MappedFile]) -> tuple[Any, int]:
-    """A `jfs_span[]`, by slot, and its length. Who passes it to the core holds the files."""
+    """Return a `jfs_span[]` by slot, and its length. The caller that passes it to C must keep the files."""
     count = max(files, default=-1) + 1
     spans = ffi.new("jfs_span[]", max(count, 1))
     for slot, file in files.items():
@@ -74,12 +74,14 @@ class NamedFiles:
         self._room = SPANS_FIRST
         self._spans: Any = ffi.new("jfs_span[]", self._room)
         self._pointers: dict[int, Any] = {}
-        """They own what the spans point to: a file may be mapped anew in its place."""
+        """The mappings that the spans point to. They are kept: a file may be mapped again while C still reads
+        the earlier mapping.
+        """
         for slot, file in files:
             self.put(slot, file)
 
     def put(self, slot: int, file: MappedFile) -> None:
-        """Name a file as it is mapped now; again when it was mapped anew."""
+        """Name a file as it is mapped now. Call it again after the file was mapped again."""
         if slot >= self._room:
             self._grow(slot + 1)
         self.files[slot] = file
@@ -125,9 +127,9 @@ class LiveState:
     """Live messages, their references in queues, open transactions and other live records.
 
     Load: `apply` each file's scan in replay order, then `finish`, then `measure`. After that `apply` may be
-    called again with what a broker appended; its effects are immediate, and `measure` is due again before
-    lines are read. After MemoryError or FileTorn from `apply` the state is only a part of the truth: build a
-    new one.
+    called again with records that a broker appended; its effects are immediate, and `measure` is due again
+    before lines are read. After MemoryError or FileTorn from `apply` the state is incomplete: build a new
+    one.
     """
 
     __slots__ = ("_files", "pointer")
@@ -182,8 +184,8 @@ class LiveState:
         )
 
     def foresee(self) -> None:
-        """From here on messages are measured before their transaction commits, so that a commit takes little
-        time. For what this process writes itself: bodies of large messages are there before the records.
+        """Measure messages before their transaction commits, so that a commit takes little time. Only for a
+        journal that this process writes: there the bodies of large messages exist before the records.
         """
         lib.jfs_state_foresee(self.pointer)
 
@@ -203,7 +205,7 @@ class LiveState:
         check(lib.jfs_state_finish(self.pointer, following), "ending the load of the journal")
 
     def measure(self, files: Mapping[int, MappedFile] | None = None) -> list[Unmeasured]:
-        """Measure what needs it; return the messages whose bodies are in large-message files.
+        """Measure the messages that need it; return those whose bodies are in large-message files.
 
         For those call `set_measure`. `files` defaults to those given to `apply` and `set_file`.
         """
@@ -256,8 +258,8 @@ class LiveState:
         return {q.queue_id: q.live_count + q.delivering_count for q in found}
 
     def sums(self, queue_ids: array[int] | None, weights: array[int] | None = None) -> Any:
-        """What queues hold together, as a `jfs_queue_sums`: ids as array('q'), None: all that there are;
-        weights as array('i').
+        """Return the sums over queues, as a `jfs_queue_sums`: ids as array('q'), None for all queues; weights
+        as array('i').
         """
         out = ffi.new("jfs_queue_sums *")
         ids = ffi.NULL if queue_ids is None else ffi.from_buffer("int64_t[]", queue_ids)
@@ -266,8 +268,8 @@ class LiveState:
         return out
 
     def changed_queues(self, seen: array[int]) -> array[int]:
-        """Ids of the queues that changed, as array('q'), since a call with the same `seen`: versions by slot,
-        array('Q'), empty at first. It grows with the queues, and is brought up to date.
+        """Return the ids of the queues that changed since a call with the same `seen`, as array('q'). `seen`
+        holds versions by slot, as array('Q'), empty at first; the call extends and updates it.
         """
         count = ffi.new("uint32_t *", len(seen))
         while True:
@@ -348,7 +350,9 @@ class LiveState:
         return self._indexes(lib.jfs_state_message_refs, message_id)
 
     def expired(self, now_ms: int) -> array[int]:
-        """Ids of live messages whose time was over at `now_ms`, in no order. Others are not looked at."""
+        """Return the ids of live messages that expired by `now_ms`, in no order. No other
+        message is looked at.
+        """
         return id_list(partial(lib.jfs_state_expired, self.pointer, now_ms), "looking for expiries")
 
     def large_ids(self) -> array[int]:
@@ -362,7 +366,7 @@ class LiveState:
     # ---- lines ----
 
     def listing(self, refs: array[int]) -> Listing:
-        """What a directory listing shows of each reference, by column."""
+        """Return the columns of a directory listing for each reference."""
         count, numbers = len(refs), u32_pointer(refs)
         return Listing.filled(
             count,
@@ -373,7 +377,7 @@ class LiveState:
     def line_starts(
         self, refs: array[int], prefix_bytes: int, *, sealed: bool, now_ms: int = 0
     ) -> array[int]:
-        """Where each line begins, and at last their total: n + 1 numbers. No message is read.
+        """Return where each line begins, and at last their total: n + 1 numbers. No message is read.
 
         `prefix_bytes` is the length of `{"queue":...` in front of every line. Lines of a part (`sealed`) keep
         the delivery count and schedule they were sealed with; others name a schedule if it is after `now_ms`.
@@ -401,7 +405,7 @@ class LiveState:
     ) -> tuple[Any, list[Any]]:
         """Return a `jfs_line[]` for the references, and the mappings it points into: keep both together.
 
-        Large bodies are left out: whoever renders the lines adds them.
+        Large bodies are left out: the caller that renders the lines adds them.
         """
         held = self._files.files if files is None else files
         spans, count = spans_of(held)
@@ -475,9 +479,9 @@ class LiveState:
         return self._transactions(lambda tx: not _is_ended(tx))
 
     def undecided(self, wanted: Callable[[int, bool], bool]) -> list[TransactionInfo]:
-        """Those that are neither prepared nor rolled back, and of which nothing counts. `wanted` is asked
-        first, with the number of each and whether records of it are lost: one that is being staged may have
-        any number of operations.
+        """Return the transactions that are neither prepared nor rolled back; nothing of them counts. `wanted`
+        is asked before the operations of one are copied, with its number and whether records of it are lost,
+        since a transaction that is being staged may have millions.
         """
         return self._transactions(lambda tx: not _is_prepared(tx) and wanted(tx.tx_id, _is_incomplete(tx)))
 
@@ -507,7 +511,7 @@ class LiveState:
         return Operations(self._content(lib.jfs_state_operations, tx_id, room=max(count, 1)))
 
     def side(self, user_type: int | None = None) -> Iterator[Operation]:
-        """Live records that are no messages, of one user type or all, in journal order.
+        """Return live records that are no messages, of one user type or all, in journal order.
 
         `a`, `b` and `c` are the numbers of the payload: 35 a=transaction, b=messages left; 39 a=queue,
         b=page, c=number; 42 a=queue, b=page, c=count; 40 a=queue, b=messages, c=bytes; 41 a=queue, b=delta,
@@ -518,12 +522,12 @@ class LiveState:
         return iter(Operations(self._content(lib.jfs_state_side, wanted)))
 
     def side_numbers(self, user_type: int) -> Iterator[tuple[int, int, int, int]]:
-        """The same of one type, many at once: record id, `a`, `b` and `c`."""
+        """Return the numbers of all live records of one type: record id, `a`, `b` and `c`."""
         return _NUMBERS.iter_unpack(self._content(lib.jfs_state_side, user_type))
 
     def page_changes(self) -> Iterator[PageChange] | None:
-        """What became of page transactions, positions in pages and completed pages since the last call; None
-        where that is not known, as the first time: then look at all of them.
+        """Return the changes of page transactions, positions in pages and completed pages since the last
+        call. None if they are not known, as at the first call: then look at all of them.
         """
         lost = ffi.new("uint8_t *")
 
@@ -534,8 +538,8 @@ class LiveState:
         return None if lost[0] else map(PageChange._make, _CHANGES.iter_unpack(content))
 
     def anomalies(self) -> list[Anomaly]:
-        """What the journal should not hold, in the order it was found; `counts().anomalies` says if there was
-        more.
+        """Return records that the journal should not hold, in the order they were found; `counts().anomalies`
+        says if there were more.
         """
         return [
             Anomaly(AnomalyKind(a.kind), a.a, a.b, a.file_slot, a.offset)

@@ -47,7 +47,7 @@ def large_positions(state: LiveState, refs: array[int]) -> list[int]:
 
 
 def large_messages(state: LiveState, refs: array[int]) -> dict[int, MessageId]:
-    """The same with the messages' ids, by position."""
+    """Return the large messages among some references, with the messages' ids, by position."""
     return {at: MessageId(state.ref(refs[at]).message_id) for at in large_positions(state, refs)}
 
 
@@ -70,7 +70,7 @@ class Places:
     refs: array[int]
     """`NOWHERE` for those that are not there."""
     scheduled_ms: array[int]
-    """When they are due, as the queue knows it; 0: it knows no time."""
+    """The times at which the messages are due, as their queue knows them; 0: it knows none."""
 
 
 NOWHERE: Final[int] = lib.JFS_NONE
@@ -154,10 +154,10 @@ def part_ids(state: LiveState, slot: int, part: PartInfo) -> bytes:
 
 
 def keep_part(state: LiveState, slot: int, number: int, mtime_ms: int, ids: bytes) -> None:
-    """Put those of these messages that are in the tail, or in a part with a lower number, into this part. If
-    the queue has used the number, none.
+    """Put the named messages into this part, as far as they are in the tail or in a part with a lower number.
+    Nothing happens if the queue has used the number.
 
-    `state` was finished and measured. Raises CoreRefused if the ids are cut off; those before count.
+    `state` must be finished and measured. Raises CoreRefused if the ids are cut off; those before count.
     """
     info = ffi.new("jfs_part_info *", {"number": number, "mtime_ms": mtime_ms})
     status = lib.jfs_state_keep_part(state.pointer, slot, info, ffi.from_buffer("uint8_t[]", ids), len(ids))
@@ -184,7 +184,7 @@ PLACE_BYTES: Final = _PLACE.size
 
 
 class RecordPlace(NamedTuple):
-    """`due_ms`: when the message is due in its queue; 0: it is. `source`: how its bytes begin."""
+    """`due_ms`: when the message is due in its queue; 0: now. `source`: how its bytes begin."""
 
     message_id: MessageId
     due_ms: int
@@ -199,7 +199,9 @@ _bytes_of_one: Final = ffi.buffer(_one)
 
 
 def one_place(state: LiveState, slot: int, message_id: int) -> tuple[bytes, int] | None:
-    """Of one message, for `RecordPlaces.append`, and the slot of its file. None: it is not in the queue."""
+    """Return the place of one message for `RecordPlaces.append`, and the slot of its file. None: it is not in
+    the queue.
+    """
     if lib.jfs_state_record_place(state.pointer, slot, message_id, _one):
         return None
     return bytes(_bytes_of_one), _one.file_slot
@@ -217,7 +219,7 @@ class RecordPlaces:
         self.file_slots: set[int] = set()
 
     def add(self, state: LiveState, slot: int, ids: array[int], slot_limit: int) -> None:
-        """Those of messages that a queue has now."""
+        """Add the places of messages that are in a queue now."""
         items, used = (
             uninitialized("jfs_record_place[]", len(ids)),
             ffi.new("uint8_t[]", max(slot_limit, 1)),
@@ -235,7 +237,7 @@ class RecordPlaces:
             at = marks.find(1, at + 1)
 
     def append(self, one: bytes, file_slot: int) -> None:
-        """What `one_place` gave."""
+        """Add a place that `one_place` returned."""
         self._items += one
         self.file_slots.add(file_slot)
 

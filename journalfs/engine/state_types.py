@@ -58,10 +58,10 @@ class RefInfo(msgspec.Struct, frozen=True):
     scheduled_ms: int
     """As set by the latest record of type 36, past or not, else as the message says itself; 0: none."""
     own_scheduled_ms: int
-    """As the message says itself, past or not; 0: it says nothing, or it was not measured yet."""
+    """The time that the message states itself, past or not; 0: it states none, or is not measured."""
     delivering: bool
     measured: bool
-    """False: what follows is not known yet."""
+    """False: the fields below are not known yet."""
     tail_bytes: int
     file_bytes: int
     timestamp_ms: int
@@ -92,7 +92,9 @@ class Listing(msgspec.Struct, frozen=True):
 
     @classmethod
     def filled(cls, count: int, fill: Callable[[Any], int], doing: str) -> Self:
-        """Of `count` references. `fill` has a `jfs_listing` filled in; it is not called for none."""
+        """Return the columns of `count` references. `fill` gets a `jfs_listing` to fill in; it is not called
+        for 0.
+        """
         found = cls(
             array("q", bytes(8 * count)),
             array("Q", bytes(8 * count)),
@@ -152,13 +154,13 @@ _OPERATION: Final = Struct("=qqqqIIIBb2x")
 
 
 def _operation(fields: tuple[int, ...]) -> Operation:
-    """Of what one `jfs_operation` holds, in its order."""
+    """Return an operation from the fields of a `jfs_operation`, in their order."""
     record_id, a, b, c, file_slot, body_offset, body_bytes, kind, user_type = fields
     return Operation(kind, user_type, record_id, file_slot, body_offset, body_bytes, a, b, c)
 
 
 class Operations(Sequence[Operation]):
-    """Those of a transaction, which may be millions: as the core lays them out, 48 bytes each."""
+    """The operations of a transaction, 48 bytes each as C lays them out, since there may be millions."""
 
     __slots__ = ("_content",)
 
@@ -200,7 +202,7 @@ class TransactionInfo(msgspec.Struct, frozen=True):
     tx_id: int
     prepared: bool
     incomplete: bool
-    """Its PREPARE or COMMIT counts records that are not there: nothing of it counts."""
+    """True if its PREPARE or COMMIT counts records that are missing: nothing of the transaction counts."""
     file_slot: int
     extra_offset: int
     extra_bytes: int
@@ -208,8 +210,8 @@ class TransactionInfo(msgspec.Struct, frozen=True):
 
 
 class PageChange(NamedTuple):
-    """What became of a record about pages. `kind`: ADD, UPDATE with the numbers that it has now, or DELETE
-    with those that it had. `a`, `b` and `c` as `LiveState.side` says.
+    """A change of a record about pages. `kind`: ADD, UPDATE with its new numbers, or DELETE with its last
+    ones. `a`, `b` and `c` as in `LiveState.side`.
     """
 
     record_id: int
@@ -221,7 +223,7 @@ class PageChange(NamedTuple):
 
 
 class AnomalyKind(IntEnum):
-    """What a journal should not hold. `a` and `b` of the anomaly are said in brackets."""
+    """Records that a journal should not hold. The meanings of the anomaly's `a` and `b` stand in brackets."""
 
     REF_OF_UNKNOWN = 1
     """A reference whose message was not seen before it (message, queue)."""
@@ -234,7 +236,7 @@ class AnomalyKind(IntEnum):
     COMMIT_INCOMPLETE = 5
     """A transaction dropped because records of it are missing (transaction, count it names)."""
     PREPARE_INCOMPLETE = 6
-    """The same found at its PREPARE (transaction, count it names)."""
+    """A PREPARE counts records that are missing (transaction, the count that it names)."""
     TX_UNFINISHED = 7
     """A transaction that was neither prepared nor ended: usual after a kill (transaction, its operations)."""
     NO_REFERENCES = 8
@@ -242,7 +244,7 @@ class AnomalyKind(IntEnum):
     SHORT_RECORD = 9
     """A record too short for its type, left out (record, user type)."""
     IN_DAMAGE = 10
-    """A record that may be part of a damaged one's body; it counts nevertheless (record, kind)."""
+    """A record that may be part of a damaged record's body; it counts all the same (record, kind)."""
 
 
 class Anomaly(msgspec.Struct, frozen=True):

@@ -82,7 +82,7 @@ class OpenStore:
     index_void: bool = False
     """A message was not what the index says of it: the index is not to be believed again."""
     journal_doubted: bool = False
-    """Mark the journal as doubted, so that it is read again from its beginning."""
+    """True: the journal is in doubt, too, and has to be read again from its beginning."""
     _doubted_ns: int | None = None
 
     def __post_init__(self) -> None:
