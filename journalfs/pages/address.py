@@ -1,9 +1,9 @@
 """The pages of one address: which of their records are live for which queue.
 
 Pages are scanned when they are first needed and only a few scans are kept, so an address with a million pages
-costs no more memory than one with a hundred. What listings ask for most, how many live messages and bytes a
-page has for a queue, is remembered per page and valid as long as neither the page nor the queue's position in
-it changed.
+takes no more memory than one with a hundred. The counts that listings ask for most, live messages and bytes
+of a page for a queue, are remembered per page; they are valid until the page or the queue's position in it
+changes.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from journalfs.pages.folders import ListedPage, PageFolder
 
 
 class PageSummary(msgspec.Struct, frozen=True):
-    """What one page holds at one moment, by queue: kept by the index so that unchanged pages are not read
-    again.
+    """The content of one page at one moment, by queue. The index keeps it, so that unchanged pages are not
+    read again.
     """
 
     stamp: FileStamp
@@ -46,11 +46,11 @@ class PageSummary(msgspec.Struct, frozen=True):
     last_id: int
     """Smallest and largest message id, for finding a message without looking into every page."""
     tx_ids: list[int]
-    """Its page transactions, rising."""
+    """Ids of its page transactions, in rising order."""
     last_due_ms: int
     """Latest time at which one of the messages is due, 0 where none says."""
     queues: dict[int, PageShare]
-    """What was routed to each."""
+    """The share of each queue."""
     first_expiry_ms: int
     """When the first of its messages expires, live or not; 0: none does."""
     large: bool
@@ -162,12 +162,12 @@ class _Scans:
 
 @dataclass(slots=True)
 class PagedAddress:
-    """Pages by number. `cursors` are kept up with the journal by whoever made this, who says what moved."""
+    """Pages by number. The owner updates `cursors` from the journal and reports the changes."""
 
     path: Path
     relative_to: Path
     prepare: Callable[[PageScan], object]
-    """Measures the large messages of a fresh scan: their bodies are not this package's subject."""
+    """Measures the large messages of a new scan: this package does not know their bodies."""
     files: dict[PageNumber, ListedPage] = field(default_factory=dict)
     summaries: dict[PageNumber, PageSummary] = field(default_factory=dict)
     cursors: Cursors = field(default_factory=Cursors)
@@ -181,7 +181,7 @@ class PagedAddress:
     _counts: dict[tuple[int, ...], tuple[Standing, int]] = field(default_factory=dict)
     """Lengths of stretches, each with what was true then."""
     _standings: dict[PageNumber, dict[QueueId, Standing]] = field(default_factory=dict)
-    """What is true of pages, as far as somebody asked: the same object until something else is."""
+    """The statements about pages that were asked for: the same object until the statement changes."""
     _some_live: dict[tuple[PageNumber, QueueId], int] = field(default_factory=dict)
     """A record of a page that was live for a queue when somebody looked."""
     _numbers: list[PageNumber] | None = None
@@ -257,7 +257,7 @@ class PagedAddress:
         )
 
     def standing(self, number: PageNumber, queue: QueueId) -> Standing:
-        """What the journal says now of a page for a queue."""
+        """Return the journal's current statement about a page for a queue."""
         of_page = self._standings.get(number)
         known = of_page.get(queue) if of_page is not None else None
         if known is None:
@@ -269,15 +269,17 @@ class PagedAddress:
         return known
 
     def _file(self, number: PageNumber) -> ListedPage:
-        """Raises `Gone`: whoever waited since it looked at the numbers finds others."""
+        """Return a page's file. Raises `Gone`: a task that waited since it saw the number may find the page
+        deleted.
+        """
         try:
             return self.files[number]
         except KeyError:
             raise Gone(self.path / format_page_name(number)) from None
 
     def summary(self, number: PageNumber) -> PageSummary:
-        """What the page holds. One that a broker deleted since the folder was listed holds nothing: every
-        queue is done with it. Raises `Gone` for one that is known to be gone.
+        """Return the summary of a page. A page that a broker deleted since the folder was listed has an empty
+        one, since every queue has completed it. Raises `Gone` for a page that is known to be deleted.
         """
         page = self._file(number)
         summary = self.summaries.get(number)
@@ -290,8 +292,8 @@ class PagedAddress:
         return summary
 
     def mapped(self, number: PageNumber) -> MappedFile:
-        """The page's bytes; they stay readable when the page is deleted. A page that cannot be opened has
-        none, and is damage. Raises `Gone` if it was deleted before.
+        """Return the page's bytes, which stay readable after the page is deleted. A page that cannot be
+        opened has none, and counts as damage. Raises `Gone` if it is deleted already.
         """
         page = self._file(number)
         kept = self._scans.get(number)
@@ -331,7 +333,7 @@ class PagedAddress:
         return scan
 
     def forget_scans(self) -> None:
-        """What lines and files of its large messages measure is to be found out again."""
+        """Forget the scans, so that lines and files of large messages are measured again."""
         self._scans.clear()
         self._standings.clear()
         self.version += 1
@@ -407,7 +409,7 @@ class PagedAddress:
     def stretch(
         self, number: PageNumber, queue: QueueId, start: int = 0, end: int = ALL, *, delivering: bool = False
     ) -> LiveStretch:
-        """What is live for the queue of the page's records from `start` to before `end`."""
+        """Return the live part of the page's records from `start` to before `end`, for the queue."""
         return LiveStretch(self, self.standing(number, queue), number, queue, start, end, delivering)
 
     def count(self, number: PageNumber, queue: QueueId) -> int:
@@ -440,8 +442,8 @@ class PagedAddress:
         return stretch.queue not in self.summary(stretch.number).queues
 
     def line_bytes(self, stretch: LiveStretch, *, prefix_bytes: int, moment_ms: int) -> int | None:
-        """How long the lines of a stretch, of which there are some, were at a moment; `None`: its page has to
-        be looked at.
+        """Return the length of the lines of a stretch that is not empty, at a moment; `None` if its page must
+        be read for it.
         """
         summary, share = self.summary(stretch.number), self._share(stretch)
         if share is None or summary.large or summary.unreadable or summary.last_due_ms > moment_ms:
@@ -449,7 +451,9 @@ class PagedAddress:
         return share.line_bytes + share.records * prefix_bytes
 
     def _share(self, stretch: LiveStretch) -> PageShare | None:
-        """What a stretch holds if it is all that the page has for the queue, and all of that counts."""
+        """Return the content of a stretch, if it is all that the page has for the queue and all
+        of that is live.
+        """
         standing, summary = stretch.standing, self.summary(stretch.number)
         if standing.gone or standing.held or standing.dead or stretch.delivering:
             return None
@@ -470,8 +474,8 @@ class PagedAddress:
         return self.count(number, queue) == 0 and (not is_for_it or self.is_decided(number, queue))
 
     def is_decided(self, number: PageNumber, queue: QueueId) -> bool:
-        """Whether no more of the page will come to be live for the queue: by what is prepared, or when it can
-        be read again.
+        """Return True if no more of the page can become live for the queue: by a prepared transaction, or
+        when it becomes readable again.
         """
         summary = self.summary(number)
         if self.standing(number, queue).held or summary.unreadable:
@@ -486,8 +490,8 @@ class PagedAddress:
         return self.count(number, queue) == len(indexes)
 
     def _has_some_live(self, number: PageNumber, queue: QueueId, standing: Standing) -> bool:
-        """Whether a record that was live before surely is: whoever consumes a page does not look at all of it
-        each time.
+        """Return True if a record that was live at the last look still is: a consumer does not look at the
+        whole page each time.
         """
         one = self._some_live.get((number, queue))
         return one is not None and not standing.dead and standing.has(one)
@@ -514,8 +518,8 @@ class PagedAddress:
                 yield number, found
 
     def needed(self, message_ids: Iterable[MessageId]) -> dict[MessageId, bool]:
-        """Of those of the messages that are in pages, whether a queue has them, or may come to: not what was
-        written by a transaction that did not commit, nor what all its queues have consumed.
+        """Return, for those of the messages that are in pages, whether a queue has them or may get them.
+        Records of a transaction that did not commit, and consumed ones, do not count.
         """
         asked = frozenset(message_ids)
         found: dict[MessageId, bool] = {}

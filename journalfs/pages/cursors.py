@@ -1,4 +1,6 @@
-"""What the journal says about pages: positions consumed, pages completed, page transactions that count."""
+"""The journal's records about pages: consumed positions, completed pages, and page transactions
+that count.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ PageOfQueue = tuple[int, int]
 """(queue id, page number)."""
 
 Numbers = tuple[int, int, int, int]
-"""Of a live record that is no message: its id, and numbers as its type defines them."""
+"""The id of a live record that is no message, and its numbers, as the record's type defines them."""
 
 NONE: frozenset[int] = frozenset()
 
@@ -35,7 +37,7 @@ class SideRecord:
 
 @dataclass(slots=True)
 class Moved:
-    """Of what something else is true than before."""
+    """The pages and queues for which the cursors of two moments differ."""
 
     places: set[PageOfQueue] = field(default_factory=set)
     transactions: set[int] = field(default_factory=set)
@@ -53,7 +55,7 @@ class Standing:
     gone: Set[int]
     """Records that it consumed."""
     held: Set[int]
-    """Those that a prepared transaction consumes."""
+    """Positions that a prepared transaction acknowledges."""
     dead: Set[int]
     """Transactions of the page that do not count."""
 
@@ -181,7 +183,7 @@ class Cursors:
         return moved
 
     def moved_from(self, before: Cursors) -> Moved:
-        """What is otherwise than with others."""
+        """Return what differs between these cursors and others."""
         places = _differing(before.consumed, self.consumed) | _differing(before.delivering, self.delivering)
         places |= before.complete.keys() ^ self.complete.keys()
         transactions = {
@@ -208,12 +210,16 @@ class Cursors:
         return array("q", self._positions.get(place, ()))
 
     def records(self, place: PageOfQueue) -> Iterator[int]:
-        """The same, and those that say that the page is complete."""
+        """Return the records of a queue's consumed positions in a page, and those that say that the page is
+        complete.
+        """
         yield from self.positions(place)
         yield from sorted(self.complete.get(place, ()))
 
     def reach_beyond(self, queues: Iterable[int], page: int, records: int) -> bool:
-        """Whether a queue consumed more of a page than the `records` that it has: it lost some."""
+        """Return True if a queue consumed more of a page than the `records` that it has: some of the page is
+        lost.
+        """
         for place in ((queue, page) for queue in queues):
             if any(had > records for had in self.complete.get(place, {}).values()):
                 return True
@@ -223,7 +229,7 @@ class Cursors:
         return False
 
     def standing(self, place: PageOfQueue, tx_ids: Iterable[int]) -> Standing:
-        """What is true of a page for a queue; `tx_ids` are the page's transactions."""
+        """Return the cursors' statement about a page for a queue; `tx_ids` are the page's transactions."""
         return Standing(
             place in self.complete,
             self.consumed.get(place, NONE),

@@ -49,9 +49,9 @@ class PageFolder:
     """
     pages: tuple[ListedPage, ...]
     problem: str | None = None
-    """What is wrong with `address.txt`."""
+    """The damage of `address.txt`."""
     refused: tuple[UnreadablePages, ...] = ()
-    """What is named like a page, and why it cannot be looked at."""
+    """Damage: files that are named like pages and cannot be looked at."""
     set_aside: frozenset[PageNumber] = frozenset()
     """Pages that were renamed instead of deleted, since something is wrong with them."""
 
@@ -65,15 +65,15 @@ class _Seen:
     """
     folder: PageFolder
     settled: dict[str, ListedPage]
-    """Those of its pages, by name, that were not being written, but for the last."""
+    """The folder's pages, by name, that were not being written, without the last one."""
 
 
 @dataclass(slots=True)
 class OwnPages:
-    """What this process does to pages itself."""
+    """The changes that this process makes to pages."""
 
     alone: bool = False
-    """Nobody else changes anything: a page that is not written to is as it was."""
+    """True if no other process changes pages: a page that is not written to is as it was."""
     durable_bytes: dict[Path, int] = field(default_factory=dict)
     """How much there is to be read of those that it is writing."""
     changed: set[Path] = field(default_factory=set)
@@ -82,7 +82,7 @@ class OwnPages:
 
 @dataclass(slots=True)
 class PagingDirectory:
-    """All page folders, looked at again and again: what did not change since is not listed a second time."""
+    """All page folders. Folders that did not change since the last look are not listed again."""
 
     path: Path
     relative_to: Path
@@ -93,19 +93,19 @@ class PagingDirectory:
     _refused: list[UnreadablePages] = field(default_factory=list)
 
     def folders(self) -> list[PageFolder]:
-        """The folders with pages or an address, by name. A missing directory holds none, but if it was there
-        before, what it held then; what cannot be read is among the problems.
+        """Return the folders with pages or an address, by name. If the directory is missing, it holds none;
+        if it was there before, what it held then. Unreadable folders are among the problems.
         """
         self.look()
         return self.seen()
 
     def seen(self) -> list[PageFolder]:
-        """The same, as they were in the last look."""
+        """Return the folders of the last look."""
         return [seen.folder for _, seen in sorted(self._seen.items()) if _counts(seen.folder)]
 
     def look(self) -> tuple[list[PageFolder], set[Path]] | None:
-        """Look at all folders. Where nobody but this process changes them, from the second time on at those
-        that it changed: these as they are now, and those of them that are gone.
+        """Look at all folders. If only this process changes them, later looks see only the changed ones:
+        their current state, and which of them are gone.
         """
         if self.own.alone and self._looked:
             return self._own_folders()
@@ -139,7 +139,7 @@ class PagingDirectory:
         return [folder for folder in there if _counts(folder)], gone
 
     def _names(self, refused: list[UnreadablePages]) -> list[str] | None:
-        """`None`: what was seen before is all there is to know."""
+        """Return the names in the directory; `None` if it is missing: then the last look still holds."""
         try:
             return sorted(name for name in door.names(self.path) if REPLICA_MARK not in name)
         except FileNotFoundError:
@@ -167,7 +167,7 @@ class PagingDirectory:
         return found
 
     def problems(self) -> Iterator[Damage]:
-        """What could not be read in the last look, and what was wrong with the folders that hold pages."""
+        """Return what the last look could not read, and the damage of folders that hold pages."""
         refused = list(self._refused)
         for seen in self._seen.values():
             refused += seen.folder.refused
@@ -200,7 +200,7 @@ class PagingDirectory:
         return _Seen(mtime_ns, same and len(settled) >= len(pages) - 1, folder, settled)
 
     def _with_last_page(self, held: int, folder: PageFolder) -> PageFolder:
-        """The folder with its last page as it is now: nobody appends to another."""
+        """Return the folder with its last page as it is now: only the last page is appended to."""
         if not folder.pages:
             return folder
         last = folder.pages[-1]
@@ -226,7 +226,7 @@ def _counts(folder: PageFolder) -> bool:
 
 
 def _read_address(file: Path) -> tuple[str | None, str | None]:
-    """What `address.txt` says, and what is wrong with it."""
+    """Return the address that `address.txt` names, and its damage."""
     try:
         return decode_address_file(door.read(file, ADDRESS_FILE_BYTES_MAX)), None
     except FileNotFoundError:
@@ -241,7 +241,7 @@ def _read_address(file: Path) -> tuple[str | None, str | None]:
 def _pages(
     folder: Path, known: Mapping[str, ListedPage], refused: list[UnreadablePages], set_aside: set[PageNumber]
 ) -> Iterator[tuple[str, ListedPage]]:
-    """By name. Those that are `known` are not looked at."""
+    """Return the pages by name. Those in `known` are not looked at again."""
     with door.folder(folder) as held:
         for name in door.names_in(held):
             if name in known:

@@ -1,12 +1,12 @@
-"""Appending to the pages of one address.
+"""Appends to the pages of one address.
 
-Records are staged in memory, in order, and written together: whoever waits first writes all that is staged,
-and who comes meanwhile shares the next write. A page takes records until the next one would make it longer
-than it may be; then a new page begins. Where a broker appended before, nothing is written behind what is
-damaged, nor to a page that a queue is done with: those begin a new page too.
+Records are staged in memory, in order, and written together: the first task that waits writes all staged
+records, and tasks that come during that write share the next one. A page takes records until the next one
+would make it too long; then a new page begins. A new page also begins behind a broker's page that is damaged,
+or that a queue has completed.
 
-A write that failed is taken back, and all that was staged fails with it. A sync that failed is final: what is
-on the disk is not known any more.
+A failed write is taken back, and all staged records fail with it. A failed sync is final, since the content
+of the disk is unknown then.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from journalfs.pages.folders import OwnPages
 
 @dataclass(slots=True)
 class Pile:
-    """What is written together."""
+    """The records that are written together."""
 
     chunks: list[tuple[PageNumber, bytearray]] = field(default_factory=list)
     """By page, in order."""
     size_bytes: int = 0
     sync: bool = False
-    """Somebody needs it to be durable."""
+    """True if a task needs the records to be durable."""
     done: bool = False
-    """It was written, or was not: then there is an `error`."""
+    """True once the records were written, or failed: then there is an `error`."""
     synced: bool = False
     error: JournalfsError | None = None
 
@@ -82,8 +82,8 @@ class PageWriter:
 
     @property
     def current(self) -> PageNumber:
-        """The page that is appended to. It stays so until the next one is written: if that fails, what comes
-        then goes to this one.
+        """The page that is appended to. It changes when the next page is written: if that write fails, later
+        records still go to this one.
         """
         return self._written.number
 
@@ -109,8 +109,8 @@ class PageWriter:
         return self._stage(end, record, 1)
 
     def stage_texts(self, texts: PageTexts, batch: TextBatch, page_bytes_max: int) -> tuple[PageNumber, Pile]:
-        """The same with the next records of a batch, as many as go into a piece and a page. `batch` is not at
-        its end.
+        """Stage the next texts of a batch, as many as fit a piece and the page. `batch` must
+        not be at its end.
         """
         end = self._end
         while True:
@@ -244,8 +244,8 @@ class PageWriter:
         return self._file
 
     def _sync(self) -> None:
-        """What was written is durable then: whatever lies in earlier pages is, since each was synced when the
-        next one was begun.
+        """Make the written records durable. Earlier pages are durable already: each was synced when the next
+        one was begun.
         """
         assert self._file is not None
         try:
@@ -255,9 +255,7 @@ class PageWriter:
             raise
 
     def _check(self) -> None:
-        """Whether it is there for whoever reads the page. Raises OSError: nobody but this process takes pages
-        away.
-        """
+        """Raise OSError if a reader would not find the page: only this process may remove pages."""
         assert self._file is not None
         # P-2: the same for pages.
         lost = self._file.lost()

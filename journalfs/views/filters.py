@@ -1,4 +1,4 @@
-"""What lets some messages of a run through."""
+"""Filters that choose some messages of a run."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ PIECE_MESSAGES: Final = 8192
 """Messages that are judged in one go: to lay them out takes a millisecond and half a megabyte."""
 
 ASKED_MESSAGES: Final = 256
-"""And those of which lines are decoded."""
+"""Messages judged at a time if their lines must be decoded."""
 
 SLICE_NS: Final = 5_000_000
 """How long the core judges at a time before others have the thread."""
 
 ASKED_SLICE_NS: Final = 1_000_000
-"""The same where the interpreter is held."""
+"""Nanoseconds of judging at a time while the interpreter's lock is held."""
 
 FORGOTTEN_MIN: Final = 65_536
 """Verdicts on messages that may have gone are kept up to here, and as many as there are messages."""
@@ -37,7 +37,7 @@ FORGOTTEN_MIN: Final = 65_536
 
 class Filter(Protocol):
     lasting: bool
-    """What it says of a message never changes."""
+    """True if the filter's answer for a message never changes."""
 
     def apply(self, run: Run) -> Run: ...
 
@@ -48,7 +48,7 @@ class Filter(Protocol):
         """Changes when the outcome may change although the queue did not."""
 
     def forget(self) -> None:
-        """Give memory back: what was known is found out again when it is needed."""
+        """Give back memory: facts about messages are found out again when they are needed."""
 
     @property
     def size_bytes(self) -> int:
@@ -56,8 +56,8 @@ class Filter(Protocol):
 
 
 class SelectorFilter:
-    """Messages that a selector accepts. What a selector sees of a message never changes, so each is looked at
-    once: by the core where that can tell, and else line by line.
+    """Messages that a selector accepts. The facts that a selector sees never change, so each message is
+    judged once: by the core where that can tell, else by its line.
     """
 
     def __init__(self, content: QueueContent, selector: Selector, inner: Filter | None) -> None:
@@ -102,7 +102,7 @@ class SelectorFilter:
         return run.of(chosen(said, numbers, YES))
 
     async def learn(self, run: Run) -> None:
-        """Raises what rendering the messages raises, or `CoreRefused` where they went meanwhile."""
+        """Judge messages. Raises the errors of rendering them, or `CoreRefused` if they left meanwhile."""
         if self._inner is not None:
             await self._inner.learn(run)
             run = self._inner.apply(run)

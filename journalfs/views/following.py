@@ -31,10 +31,10 @@ class _Known(NamedTuple):
 
 
 class ArrivedMessages:
-    """What came to a queue since the last call.
+    """The messages that came to a queue since the last call.
 
-    New messages are in the tail first, and every part that is made has a higher number than those before it:
-    so only the tail and what was sealed since is looked at, however large the queue is.
+    New messages are in the tail first, and each new part has a higher number than those before it: so only
+    the tail and the parts sealed since are looked at, however large the queue is.
     """
 
     def __init__(self, content: QueueContent) -> None:
@@ -94,15 +94,15 @@ class ArrivedMessages:
         return found, last
 
     def came(self) -> list[Run]:
-        """The same, which stays new."""
+        """Return the messages that came; they stay new for the next call."""
         if self._content.version == self._known.version:
             return []
         refs = self._journal()[0]
         return [*([JournalRun(refs)] if refs else []), *self._pages()[0]]
 
     def new(self, choose: Callable[[Run], Run] = lambda run: run) -> list[Run]:
-        """What `choose` leaves of what came since the last call or `skip`. All that came is new again to the
-        next call when this one fails.
+        """Return the messages that `choose` leaves of those that came since the last call or `skip`. If this
+        call fails, all that came is new again to the next one.
         """
         version = self._content.version
         if version == self._known.version:
@@ -116,7 +116,9 @@ class ArrivedMessages:
 
 
 class Follower:
-    """One reader's position. It takes nothing; what was consumed before it got there it does not see."""
+    """The position of one reader. It takes nothing, and does not see messages that were consumed before it
+    got to them.
+    """
 
     def __init__(self, content: QueueContent, selected: Filter | None) -> None:
         self._content = content
@@ -156,8 +158,8 @@ class Follower:
         return None if found is None else found[1]
 
     def take_place(self) -> tuple[Place, ByteSource] | None:
-        """The next message and its line. None also where a broker is faster than one can look: what it left
-        is found later.
+        """Return the next message and its line; None if there is none, or a broker consumed it first: the
+        ones behind it are found later.
         """
         with contextlib.suppress(*OVERTAKEN):
             self._look()

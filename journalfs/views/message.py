@@ -26,7 +26,7 @@ SUFFIXES = (b".txt", b".json", b".bin", b".ser")
 HEADER_PREFIX = "user.journalfs."
 PROPERTY_PREFIX = "user.property."
 ATTRIBUTE_VALUE_BYTES_MAX = 65_536
-"""What the kernel takes as the value of one attribute (XATTR_SIZE_MAX)."""
+"""Largest value of one attribute that the kernel takes (XATTR_SIZE_MAX)."""
 ATTRIBUTE_NAME_BYTES_MAX = 255
 """And as a name (XATTR_NAME_MAX)."""
 
@@ -113,7 +113,7 @@ class StoreMessage:
         return self._shown(self._line)
 
     def _shown(self, show: Callable[[CloserLook], ShownT]) -> ShownT:
-        """What `show` makes of it. Raises `Gone` when it was consumed meanwhile."""
+        """Return the result of `show` for the message. Raises `Gone` if it was consumed meanwhile."""
 
         def shown(look: CloserLook) -> ShownT:
             if self._looked:
@@ -127,7 +127,7 @@ class StoreMessage:
         return looking_again(self._content, shown)
 
     def _find(self) -> None:
-        """It may lie elsewhere by now."""
+        """Find the message again, since it may lie elsewhere now. Raises `Gone`."""
         run = self._content.find(self._id)
         if run is None:
             raise Gone(self.name.decode())
@@ -169,9 +169,7 @@ class StoreMessage:
 
 
 def _put(found: dict[str, bytes], name: str, value: object) -> None:
-    """Add an attribute if the kernel could carry it; what it cannot carry stands in the envelope all the
-    same.
-    """
+    """Add an attribute if the kernel can carry it; the envelope has it in any case."""
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     encoded = text.encode("utf-8", "surrogatepass")
     fits = len(name.encode("utf-8", "surrogatepass")) <= ATTRIBUTE_NAME_BYTES_MAX

@@ -1,5 +1,5 @@
-"""Where the messages of a view come from, and why they are there: what brokers note on dead letters, expired
-messages and others that changed their address.
+"""Where the messages of a view come from, and why they are there: the notes that brokers add to dead letters,
+expired messages and others that changed their address.
 """
 
 from __future__ import annotations
@@ -31,13 +31,15 @@ MAX_DELIVERIES: Final = "max-deliveries"
 MOVED: Final = "moved"
 SENT: Final = "sent"
 REASONS: Final = (EXPIRED, MAX_DELIVERIES, MOVED, SENT)
-"""Its time was over; it was delivered in vain too often; somebody moved it; a client sent it here."""
+"""Reasons: the message expired; it was delivered in vain too often; an operator moved it; a
+client sent it here.
+"""
 
 ALL_NAME: Final = ".all.jsonl"
 
 
 class Origin(NamedTuple):
-    """What a message says of where it was before."""
+    """The place where a message was before, as it says itself."""
 
     address: str | None
     queue: str | None
@@ -48,7 +50,9 @@ decode_notes: Final = envelope_decoder(frozenset(("address", "properties", "extr
 
 
 def note_of(envelope: Mapping[str, Any], name: str) -> object:
-    """What an envelope of `decode_notes` says under a name of core messages; None: nothing."""
+    """Return the value that an envelope of `decode_notes` has under a name of core messages;
+    None: it has none.
+    """
     properties = envelope.get("properties")
     if properties is not None and name in properties:
         return properties[name]
@@ -65,7 +69,7 @@ def note_of(envelope: Mapping[str, Any], name: str) -> object:
 
 
 def origin_in(line: bytes) -> Origin:
-    """What a line says of where its message was before."""
+    """Return the place where a line's message was before."""
     envelope = decode_notes(line)
     address, queue = note_of(envelope, ORIGINAL_ADDRESS), note_of(envelope, ORIGINAL_QUEUE)
     return Origin(
@@ -95,8 +99,8 @@ async def _of_piece(content: QueueContent, piece: Run) -> list[tuple[int, Origin
 
 
 async def origins_of(content: QueueContent, runs: Iterable[Run]) -> AsyncIterator[tuple[int, Origin]]:
-    """The messages of a queue by their ids, with where they come from. Others are served meanwhile; what they
-    took away is left out.
+    """Return the messages of a queue by id, with the places they come from. Other requests are served
+    meanwhile, and messages that they take away are left out.
     """
     for run in runs:
         for piece in run.split(READ_MESSAGES):

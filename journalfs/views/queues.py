@@ -103,7 +103,9 @@ class StoreQueue(QueueView):
         return self.content.version
 
     def tails(self) -> Sequence[Part]:
-        """What is listed by one name is in one part later, however much came at once."""
+        """Return the tails. A tail of the size of a part is sealed first, so that messages listed under one
+        name are in one part later, however many came at once.
+        """
         if self.has_full_tail() and self.content.is_settled():
             self._seal(self)
         return super().tails()
@@ -148,18 +150,22 @@ class StoreQueue(QueueView):
 
     @property
     def message_count(self) -> int:
-        """As a broker counts: with those not yet due, and those that a prepared transaction has taken."""
+        """The number of messages as a broker counts them: with those that are not due, and those that a
+        prepared transaction has acknowledged.
+        """
         content = self.content
         return content.count() + total_messages(content.delivering())
 
     def status(self) -> Mapping[str, object]:
-        """Who reads it asks four times: looks it up, opens it, asks how long it is."""
+        """Return the status. One reading of its file asks four times (look-up, opening, size), so the last
+        answer is kept for a moment.
+        """
         return self.content.core.statuses.get(
             self.content.queue_id, self._status_of(), self.content.now_ms, self._status
         )
 
     def _status_of(self) -> object:
-        """What the status follows from, but the time."""
+        """Return a key that changes with all that the status depends on, except the time."""
         content = self.content
         core = content.core
         tally = tuple(core.tally[content.queue_id, name] for name in COUNTED) if core.tally else ()
@@ -263,7 +269,7 @@ class StoreAddress:
         }
 
     def held(self) -> Footprint:
-        """What its messages would take in a broker's memory."""
+        """Return the memory that its messages would take in a broker."""
         return held_in_queues(self.core, self.name, [queue.content.queue_id for queue in self.queues()])
 
     def settings_toml(self) -> str:

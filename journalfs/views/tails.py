@@ -46,7 +46,7 @@ class Tails:
         self._versions = array("Q")
         """Of queues in the live state, as of the last look."""
         self._page_versions: dict[str, int] = {}
-        """The same of addresses with pages."""
+        """Versions of the pages of addresses that page, at the last look."""
 
     def __bool__(self) -> bool:
         """Whether any has to be looked at, even if nothing changes."""
@@ -65,13 +65,13 @@ class Tails:
             self._to_look_at.add(queue_id)
 
     def seen(self) -> None:
-        """All that there is was sealed, as far as it could be: what changes from here on is looked at."""
+        """Note that the present tails are sealed as far as they can be: only later changes are looked at."""
         self._changed()
         self._changed_pages()
 
     def due(self, queues: Mapping[QueueId, StoreQueue]) -> Iterator[StoreQueue]:
-        """Those whose tail waited long enough, or got nothing new for a while. So many are looked at, and the
-        others in the next calls.
+        """Return the queues whose tail waited long enough, or got nothing new for a while. At most so many
+        are returned; the next calls return the others.
         """
         for gone in self._waiting.keys() - queues.keys():
             del self._waiting[gone]

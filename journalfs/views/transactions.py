@@ -1,5 +1,6 @@
-"""Transactions as directories, prepared ones and those that damage left undecided: what each would do once it
-is committed."""
+"""Transactions as directories, prepared ones and those that damage left undecided: each shows what its commit
+would do.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +84,7 @@ def prepared_transactions(core: Core) -> Sequence[StoredTransaction]:
 
 
 def undecided_transactions(core: Core) -> Iterator[StoredTransaction]:
-    """Those that lost bytes of the journal may have committed."""
+    """Return the transactions that lost bytes of the journal may have committed."""
     return (StoredTransaction(core, transaction) for transaction in core.undecided())
 
 
@@ -116,8 +117,8 @@ class StoredTransaction:
 
     @property
     def names(self) -> Sequence[str]:
-        """Those of the transaction manager's id, then the journal's number; that alone without an id, or
-        where it is not known how the transaction ended.
+        """The names of the directory: the transaction manager's id, then the journal's number; the number
+        alone if there is no id, or if damage hides the end of the transaction.
         """
         numbered = f"transaction-{self._transaction.tx_id}"
         if self.xid is None or not self._transaction.prepared:
@@ -135,7 +136,7 @@ class StoredTransaction:
 
     @property
     def records(self) -> Sequence[Operation]:
-        """What takes effect when it is committed, in the order of the journal."""
+        """Return the records that take effect at the commit, in the order of the journal."""
         return self._transaction.operations
 
     def directory(self) -> VirtualDirectory:
@@ -273,7 +274,7 @@ def refuse_held(content: QueueContent, wanted: Collection[MessageId]) -> None:
 
 
 def refuse_concerned(content: QueueContent) -> None:
-    """The same where one consumed anything of a queue, or sends something to it."""
+    """Raise `HeldByTransaction` if a prepared one consumed a message of a queue, or sends one to it."""
     for prepared in prepared_transactions(content.core):
         if is_concerned(prepared, content):
             raise HeldByTransaction(f"{content.model.address}::{content.name}", prepared.name)

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 # The selections of a process: how much memory they have, and which of them goes when there are too many.
 
 SELECTION_BYTES = 16_384
-"""What a selection takes beside what it knows of messages: its steps and functions, and names."""
+"""Bytes that a selection takes beside its facts about messages: its steps, functions and names."""
 
 PART_BYTES = 640
-"""What it keeps of a part."""
+"""Bytes that it keeps for a part."""
 
 
 class Selection(Protocol):
@@ -52,7 +52,7 @@ class Selection(Protocol):
 
 
 class Selections:
-    """Those that are there, the one that was used last at the end. Whoever made them owns them."""
+    """The selections of the process, the last used one at the end. They are owned by their makers."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[int, tuple[ref[Selection], int]] = OrderedDict()
@@ -62,7 +62,9 @@ class Selections:
         return len(self._kept)
 
     def used(self, selection: Selection, bytes_max: int) -> None:
-        """Somebody uses it: count it anew, and let those go that were used longest ago, if need be."""
+        """Note a use of a selection: count its bytes again, and drop the selections used longest ago if all
+        take more than `bytes_max`.
+        """
         key, size_bytes = id(selection), selection.kept_bytes
         self._drop(key)
         self._kept[key] = ref(selection, lambda _: self._drop(key)), size_bytes
@@ -99,7 +101,7 @@ class PartRuns:
 
 
 class _Sealed(NamedTuple):
-    """A part of a queue. It is what it was as long as `as_of` is."""
+    """A part of a queue. Its content is unchanged while `as_of` is."""
 
     number: int
     mtime_ms: int
@@ -110,7 +112,7 @@ class _Sealed(NamedTuple):
 
 
 LISTED_BYTES = 25
-"""What a listing holds of a message."""
+"""Bytes that a listing takes for a message."""
 
 
 class MessageListing:
@@ -188,7 +190,7 @@ class QueueView:
         return self._version
 
     def _refresh(self) -> None:
-        """Make the parts anew if the queue or what the filter looks at changed."""
+        """Make the parts again if the queue changed, or the facts that the filter looks at."""
         if self._now() != self._seen:
             looking_again(self.content, self._choose_parts)
 
@@ -296,7 +298,9 @@ class QueueView:
         return self._filtered([self.page_parts.run(paged, page_part)]) if paged and page_part else ()
 
     def part_runs(self, name: str) -> Sequence[Run]:
-        """What a part, the tail or `.all.jsonl` holds now. Raises `Gone` when there is no such part now."""
+        """Return the current content of a part, the tail or `.all.jsonl`. Raises `Gone` if there is no such
+        part now.
+        """
         self._refresh()
         if name == ALL_NAME:
             parts = [run for part_name in self._parts for run in self._runs_of(part_name)]
@@ -337,7 +341,9 @@ class QueueView:
         return WatchedSource(segment.open(), look, segment_memory(segment))
 
     def _content_of(self, name: str) -> Hashable:
-        """What tells what a part of the whole queue holds now from all else. None: it is not to be kept."""
+        """Return a key that identifies the content of a part of the whole queue; None: the content is not to
+        be kept.
+        """
         entry, core = self._parts.get(name), self.content.core
         if entry is None or self._selected is not None or core.live_broker:
             return None
@@ -363,7 +369,9 @@ class QueueView:
         return looking_again(self.content, opened)
 
     def _open_list(self, runs: Sequence[tuple[Run, int]], look: CloserLook, name: str) -> ByteSource:
-        """Open what others have open of this moment: a message that becomes due meanwhile changes lengths."""
+        """Open the list that other readers of this moment have open, if there is one: a message that becomes
+        due in between changes its lengths.
+        """
         key = name, self._seen, tuple(size_bytes for _, size_bytes in runs)
         lists = self._lists = self._lists or Shared()
         try:
@@ -401,7 +409,7 @@ class QueueView:
     # -- the tail: a part to be for what came to the journal, and one for each page --------------------------
 
     def _pending(self, name: str) -> tuple[Run, ...]:
-        """What there is by now of the part to be that has this name."""
+        """Return the content so far of the future part of this name."""
         return tuple(run for run in self._tail if self._tail_name(run) == name)
 
     def _tail_name(self, run: Run | None) -> str:
@@ -459,7 +467,9 @@ class QueueView:
         return sum(entry.part.messages for entry in self._parts.values()) + sum(map(len, self._tail))
 
     def listing(self) -> MessageListing:
-        """The same one for all who list at one moment: until something changes, or a message becomes due."""
+        """Return the listing, the same object for all callers until the queue changes or a
+        message becomes due.
+        """
         self._refresh()
         due_ms = self.content.next_due_ms()
         listings = self._listings = self._listings or Shared()
@@ -491,7 +501,7 @@ class QueueView:
 
     @property
     def selected(self) -> Filter | None:
-        """What lets some of the queue's messages through; None: all are in the view."""
+        """The filter that chooses the view's messages; None: all messages of the queue are in the view."""
         return self._selected
 
     def origins(self) -> Origins:
@@ -532,8 +542,8 @@ class QueueView:
         return self.content.is_settled() and (self._selected is None or self._now() == self._seen)
 
     async def find(self) -> None:
-        """Find that out, while others are served. Where messages cannot be read, or went meanwhile, whoever
-        asks for them learns of it.
+        """Find out which messages are selected, while other requests are served. Messages that cannot be
+        read, or left meanwhile, raise an error for the callers that ask for them.
         """
         await self.content.settled()
         if self._selected is None:
@@ -570,7 +580,9 @@ class QueueView:
         return SELECTION_BYTES + known + tail + PART_BYTES * len(self._known)
 
     def forget(self) -> None:
-        """Whoever asks for it once more has it made anew; who has it open finds all out again."""
+        """Give back the memory of the selection. The next caller makes it again, and so does an
+        open reader.
+        """
         if self._selected is not None:
             self._selected.forget()
         self._parts, self._known, self._tail, self._seen = {}, {}, (), None

@@ -1,8 +1,8 @@
 """The front: C that reads the kernel's requests ahead of pyfuse3 and answers those whose answer is known.
 
-It keeps answers that Python gave, as libfuse wrote them. All of them hold until code runs that is no handler
-of a request which only looks: `FastWait` calls `revoke` before each step of another task, and `Operations`
-before each request that may change something. So what is answered in C is what Python would answer.
+It keeps answers of Python, as libfuse wrote them. They hold until any code runs that is not the handler of a
+request which only looks: `FastWait` calls `revoke` before each step of another task, and `Operations` before
+each request that may change something. So an answer of C is the one that Python would give.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ class Front:
         self._state: Any = self._lib.jfs_front_state_of()
         self._trio_fd = -1
         self.reads = False
-        """It reads, and `wait` is to be used."""
+        """True once the front reads requests: `wait` must be used."""
         self.compares = False
-        """It answers nothing itself."""
+        """True in shadow mode: the front only compares its answers."""
         self.writes: HotWrites | None = None
-        """What it publishes."""
+        """The publications of the front; None: it publishes nothing."""
 
     @classmethod
     def claimed(cls) -> Front:
@@ -141,14 +141,16 @@ class Front:
             self._lib.jfs_front_revoke((1 if only_messages else 0) | (2 if steps else 0))
 
     def keep(self, *, lacks: bool = False, lasts: bool = False) -> None:
-        """What the handler that calls this answers holds until something changes. `lacks`: the directory
-        lacks all other plain names, too. `lasts`: that lines are published in C is no such change; where a
-        name is missing, for plain names.
+        """Keep the answer of the calling handler until something changes. `lacks`: the directory lacks all
+        other plain names, too. `lasts`: lines that C publishes do not end it; for a missing name this holds
+        for plain names only.
         """
         self._lib.jfs_front_keep((2 if lacks else 1) | (4 if lasts else 0))
 
     def returned(self) -> Sequence[int]:
-        """Handles of files that nobody has open, and that are not kept so any more: they are to be closed."""
+        """Return the handles of files that were kept open for the next opening and are not any more: the
+        caller must close them.
+        """
         if not self._state.returned:
             return ()
         handles = self._ffi.new("uint64_t[]", _RETURNED_MAX)

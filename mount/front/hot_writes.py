@@ -1,8 +1,8 @@
 """Files whose lines the front publishes: C makes them durable and answers, while Python waits for requests.
 
-Python has the end of the journal whenever any of its code runs. It lends it to C for as long as it waits, and
-learns of all that was published before anything else happens. Files that C made are Python's when somebody
-asks it of them, or when something is to change.
+Python has the end of the journal whenever its own code runs. It lends it to C while it waits, and takes over
+all publications of C before anything else. A file that C created becomes a file of Python before a request
+asks Python about it, and before any change.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from journalfs.errors import JournalfsError
 from journalfs.ids import Inode
 
 WAYS_MAX: Final = 32
-"""Places that lines are published to in C at a time: each is looked at whenever the end is lent anew."""
+"""Most places to which C publishes lines at a time: each is checked whenever the end is lent again."""
 MAKING_MAX: Final = 8
 """Places that files are made in by C at a time."""
 GATHERED_SHARE: Final = 0.5
@@ -38,13 +38,13 @@ class LinesFile(Protocol):
         """The front published lines that were written to it."""
 
     def failed(self, error: Exception) -> None:
-        """The front could not, and whoever wrote them was told so."""
+        """Note that the front failed to write lines. Their writers have got the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadeFile:
-    """What the front made, and somebody has open. `lookups`: so often the kernel knows it. `lines` were
-    written to it, `size_bytes` in all.
+    """A file that C created and that is open. `lookups`: the kernel's references to it. `lines` were written
+    to it, `size_bytes` in all.
     """
 
     handle: int
@@ -60,16 +60,16 @@ class MadeFile:
 
 
 class OpenFiles(Protocol):
-    """What the front says of open files."""
+    """The front's reports about open files."""
 
     def asked(self, user: int) -> None:
-        """It answered something for a user."""
+        """Note that the front answered a request for a user."""
 
     def adopt(self, made: MadeFile, row: object) -> None:
         """A file of it is Python's from now on: `HotWrites.adopted`."""
 
     def closed(self, handle: int) -> None:
-        """It closed a file of Python's."""
+        """Note that the front closed a file of Python's."""
 
 
 class _Way:
@@ -197,7 +197,7 @@ class HotWrites:
                 self._failed(self._files[found.handle])
 
     def adopted(self, file: LinesFile, made: MadeFile, row: object) -> HotFile:
-        """What was taken over, as any other that is open."""
+        """Return the file that was taken over from C, as any other open file."""
         found = self._files[made.handle] = HotFile(self, file, made.handle, made.user, row)
         return found
 
@@ -290,7 +290,9 @@ class HotWrites:
             self._settling, self._stale = False, True
 
     async def _gather(self, count: int, at_most_s: float) -> None:
-        """Those who were answered come back as a rule, to share the next flush."""
+        """Wait a moment for writers that were just answered: as a rule they write again, and share the next
+        flush.
+        """
         self._enough = trio.Event()
         self._lent.enough = int(self._lent.staged) + count
         with trio.move_on_after(min(at_most_s, GATHERED_S_MAX)):

@@ -32,7 +32,7 @@ TURN_S: Final = 0.0002
 """Longest time that other tasks which can run wait while requests keep coming."""
 
 GATHER_S: Final = 0.001
-"""Longest time that requests are gathered for one flush: what a few dozen take to be read."""
+"""Longest time that requests are gathered for one flush: the time to read a few dozen."""
 
 BURST_S: Final = 0.0005
 """A client that asked this recently is likely to ask again at once."""
@@ -275,7 +275,7 @@ class FastWait(trio.abc.Instrument):
 
 
 class Device(Protocol):
-    """What requests come from."""
+    """The source of requests."""
 
     def wait(self, timeout_ns: int, *, burst: bool) -> bool:
         """Whether there is a request. False: trio has something to do, or the time is over. `burst`: wait

@@ -1,14 +1,14 @@
-"""Who finds a stream by its name, and opens it.
+"""Tracks which process looked a stream up by its name, and opens it.
 
-The kernel keeps one size for a number, and asks for it without saying for which opening. So each opening of a
-stream is to have a number of its own, also where several find it at the same moment, before one of them opens
-it. What a process found is promised to it for a while, since tools look whether what they opened is what they
-had looked at; others find a number that nobody had before. Who comes to open a number that is open all the
-same, as one thread beside another, is turned away, looks the name up once more, and finds a number that is
-given to nobody else.
+The kernel keeps one size for an inode number, and asks for it without naming the opening. So each opening of
+a stream must have a number of its own, also if several processes look it up at the same moment. The number
+that a process was given is promised to it for a while, since tools compare the file they opened with the one
+they had looked at; other processes get a number that was never given. A thread that comes to open a number
+that is open all the same, as one thread beside another, is refused, looks the name up again, and gets another
+number.
 
-No number is searched for. Where a hundred processes open one name at the same moment, the kernel looks it up
-some five thousand times, for each answer is another one than that which the process beside it was just given.
+Numbers are not searched for. If a hundred processes open one name at the same moment, the kernel looks it up
+some five thousand times, since each answer differs from the one that the process beside it just got.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ PROMISED_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class _Promise:
-    """What a process is to find of a stream as long as it has not opened that."""
+    """The number promised to a process until it has opened the stream."""
 
     reader: Reader | None
-    """None stands for all that cannot be seen: they find the same."""
+    """The process; None stands for all processes that cannot be seen: they share one promise."""
     first: int
     """The stream's first number."""
     which: bytes
-    """What makes the promised number another one; nothing for the first."""
+    """The part of the node's key that makes its number differ; empty for the first."""
     inode: int
     """The promised number."""
 
@@ -51,8 +51,8 @@ def _whose(reader: Reader | None, first: int) -> tuple[tuple[int, str] | None, i
 
 
 class Finders:
-    """The threads that find streams. 0 is any that cannot be seen: those are never turned away, for nobody
-    could tell which of them comes back.
+    """The threads that look streams up. 0 is any thread that cannot be seen: it is never refused, since
+    nothing tells whether it comes back.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Finders:
         """From which number, until it comes for another one."""
 
     def found(self, thread: int, first: StreamFile) -> StreamFile:
-        """What a thread finds by a name; `first` is the first that has it."""
+        """Return the node for a thread that looks up a name; `first` is the first node of that name."""
         if thread in self._turned_away:
             stream = self._stream(first, self._which_is_new())
         else:
@@ -72,8 +72,9 @@ class Finders:
         return stream
 
     def told(self, thread: int, stream: StreamFile) -> EntryAttributes:
-        """What a thread is told that asks. The first time it does so as who found it: `stat`, or the kernel,
-        which wants to know whether it may open it. Such a question is none of who has it open.
+        """Return the attributes of a stream for a thread that asks. Its first question after a look-up
+        belongs to that look-up: `stat`, or the kernel, which asks before it opens. It must not count as a
+        question of the process that has the stream open.
         """
         if thread not in stream.finders and self._turned_away.get(thread) != stream.inode:
             return stream.told(thread)
@@ -90,7 +91,7 @@ class Finders:
             self._promised.forget(promise.whose)
 
     def _promise(self, reader: Reader | None, first: StreamFile) -> StreamFile:
-        """What a process finds: again what it found, or the first if that is free, or one that is new."""
+        """Return the promise of a process: its earlier one, the first node if that is free, or a new one."""
         promised = self._promised.get(_whose(reader, first.inode))
         if promised is not None:
             which = promised.which
@@ -125,8 +126,9 @@ class Finders:
         return first.another(which)
 
     def _turn_away_from_open(self, thread: int, stream: StreamFile) -> None:
-        """Who was turned away and comes back with the same number did not find it by name: it opens what is
-        open, as `/dev/stdin`, and shares the number.
+        """Refuse a thread that would open the number of an open stream. A thread that was refused and comes
+        back with the same number did not look it up by name: it opens an open stream, as `/dev/stdin`, and
+        shares its number.
         """
         if not stream.openings:
             self._turned_away.pop(thread, None)

@@ -32,12 +32,12 @@ class HandleTable(Generic[Opened]):
         shares: Shares | None = None,
         memory: Callable[[Opened], Memory] = lambda opened: NO_MEMORY,
     ) -> None:
-        """`memory`: what something that is open holds."""
+        """`memory` returns the accounted memory that an open file holds."""
         self._opened: dict[int, Opened] = {}
         self._owners: dict[int, int] = {}
         self._memory = memory
         self._memories: dict[int, Memory] = {}
-        """What each holds, where that is anything."""
+        """The memory of each open file that holds any."""
         self._shares = shares if shares is not None else Shares({})
         self._max = handles_max
         self._next = 1
@@ -67,7 +67,7 @@ class HandleTable(Generic[Opened]):
         return number
 
     def recount(self, number: int) -> None:
-        """What is open holds something else now. Raises EDQUOT, and then it counts as holding nothing."""
+        """Count the bytes of an open file again. Raises EDQUOT; then it counts as holding none."""
         owner, memory = self.owner(number), self._memory(self.get(number))
         self._shares.give_back_memory(owner, self._memories.pop(number, NO_MEMORY))
         self._shares.take_memory(owner, memory)

@@ -28,14 +28,16 @@ class Lag(Protocol):
 
 
 class LoopWatch(trio.abc.Instrument):
-    """A step of a task is a turn. Whoever waits within a step for requests says so: `waits`, `works`."""
+    """Measures turns of the event loop: each step of a task is a turn. A task that waits for requests within
+    a step must call `waits` before and `works` after.
+    """
 
     def __init__(self, lag: Lag, latest: Callable[[], str]) -> None:
         """`latest` says which request came last."""
         self._lag = lag
         self._latest = latest
         self._began = 0.0
-        """0: nobody works."""
+        """When the current turn began; 0: no task runs."""
         self._marked = self._busy = 0.0
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
@@ -62,7 +64,7 @@ class LoopWatch(trio.abc.Instrument):
 
 
 def _place(task: trio.lowlevel.Task) -> str:
-    """Where a task waits now: what it did before is not far from there."""
+    """Return the place in the code where a task waits now: it did its work near there."""
     return " > ".join([name for name in _waiting(task.coro) if not name.startswith(_OF_THE_LOOP)][-4:])
 
 

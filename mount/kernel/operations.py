@@ -1,9 +1,8 @@
-"""Requests of the kernel, one short method each: find the node, let it answer, count what the kernel now
-holds.
+"""Requests of the kernel, one short method each: find the node, let it answer, count the kernel's references.
 
-Requests begin in the order in which they come. Those that only look are answered at once, unless something
-they concern is just being published (`Publications`); those that change something wait until it is done,
-and others are served meanwhile. Every method is guarded: whatever goes wrong is answered with an errno and
+Requests begin in the order in which they come. Requests that only look are answered at once, unless a
+publication that concerns them is under way (`Publications`). Requests that change something wait until the
+change is done, while others are served. Every method is guarded: any error is answered with an errno and
 never ends the mount.
 """
 
@@ -75,7 +74,9 @@ LOOKS: Final = frozenset(
 after them.
 """
 PUBLISHES: Final = frozenset(("create", "write", "fsync"))
-"""Those after which no message is gone by itself: where others go for them, the store tells."""
+"""These requests never remove a message themselves. If a new message displaces an old one (ring, last-value),
+the store reports the removal.
+"""
 GIVEN_NAMES_S: Final = 0.5
 """How long a name is found that messages kept when they were moved, to replace nothing: `mv` of several looks
 for each at once.
@@ -112,7 +113,7 @@ class Operations(pyfuse3.Operations):
         )
         self._polled: set[Stream] = set()
         self._polling = trio.Event()
-        """Somebody polls."""
+        """Set while a task polls."""
         self._until = trio.CancelScope()
         """How long `notify` waits for a change before it looks again."""
         self._given: Remembered[bool] = Remembered(GIVEN_NAMES_S)
@@ -179,12 +180,12 @@ class Operations(pyfuse3.Operations):
         self._serve(ctx.uid)
 
     def _serve(self, user: int) -> None:
-        """What follows is done for a user."""
+        """Do what follows in the name of a user."""
         OWNER.set(user)
         self.pacing.ask(user)
 
     def _changes(self) -> None:
-        """What was answered may be otherwise from here on."""
+        """Revoke the answers that the front keeps: they may be wrong from here on."""
         if self.front is not None:
             self.front.revoke()
             self.close_returned()
@@ -203,7 +204,7 @@ class Operations(pyfuse3.Operations):
             self._changes()
 
     def latest_request(self) -> str:
-        """What came last, for people."""
+        """Return the last request as a text for people."""
         request, (first, *rest) = self._latest
         node = self._context.nodes.node(first) if isinstance(first, int) else None
         names = [one.decode(errors="replace") for one in rest if isinstance(one, bytes)]
@@ -420,7 +421,9 @@ class Operations(pyfuse3.Operations):
     async def _read_window(
         self, front: Front, opened: base.OpenedFile, fh: int, off: int, size: int
     ) -> Bytes:
-        """Who reads a part in small steps will ask for what comes next, too."""
+        """Read a window of a part, and have the next one rendered: a reader in small steps will
+        ask for it.
+        """
         window = memoryview(await opened.read(off, WINDOW_BYTES))
         front.content(fh, off, window, ends=off + len(window) >= opened.source.size_bytes)
         opened.read_to = off + len(window)
@@ -549,7 +552,9 @@ class Operations(pyfuse3.Operations):
         flags: FlagT,
         ctx: RequestContext,
     ) -> None:
-        """What is moved to a queue keeps no name, so one that is there is never replaced by it."""
+        """Rename. A message that is moved to a queue does not keep its name, so it never replaces one that is
+        there.
+        """
         self._serve_asker(ctx)
         target = await self._directory(parent_inode_new, name_new)
         async with self._named(parent_inode_old, name_old) as node:
@@ -570,7 +575,7 @@ class Operations(pyfuse3.Operations):
             self._given.put((parent_inode_new, name_new), is_directory)
 
     def _retire(self, node: base.Directory) -> None:
-        """It is there no more, but somebody may stand in it."""
+        """Replace a removed directory by an empty one: a process may have it as its working directory."""
         left = base.EmptyDirectory(self._context, node.parent_inode, node.path())
         self._context.nodes.retire(node, left)
 
@@ -676,13 +681,13 @@ class Operations(pyfuse3.Operations):
             raise refuse(errno.ENOSYS)
 
     def _entry(self, node: base.Node) -> EntryAttributes:
-        """What the kernel is told of a node that it gets to know, or knows once more."""
+        """Return the entry that tells the kernel of a node, and count one more reference of the kernel."""
         entry = node.attributes()
         node.lookups += 1
         return entry
 
     def _kept(self, node: base.Node, entry: EntryAttributes) -> EntryAttributes:
-        """What is said of a node, to be said again without asking."""
+        """Have the front keep an answer about a node, so that it is given again without asking."""
         if self.front is not None and node.steady and node.selection is None:
             self.front.keep(lasts=node.lasting)
         return entry
@@ -693,7 +698,9 @@ class Operations(pyfuse3.Operations):
             self.front.keep(lacks=lacks, lasts=parent.lasting or isinstance(parent, QueueDirectory))
 
     async def _known(self, node: base.Node, thread: int) -> None:
-        """Find out what takes long of a node, which nobody takes for unused meanwhile."""
+        """Find out the facts of a node that take long. The node counts as referenced meanwhile, so that no
+        other task drops it.
+        """
         node.lookups += 1
         try:
             if node.measured:
@@ -711,8 +718,8 @@ class Operations(pyfuse3.Operations):
             await self._long(node.selection.find_out, thread)
 
     async def _long(self, work: Callable[[], Awaitable[None]], thread: int) -> None:
-        """What takes long, given up when the caller is ended meanwhile; 0: nobody knows who that is. Of the
-        share of the user for whom it is done.
+        """Run work that takes long, in the share of its user. It is given up if the calling thread (0:
+        unknown) is ended meanwhile.
         """
         if thread:
             await self._context.interruptions.wait(work, EndingCaller(thread), Share.SELECTIONS)
@@ -745,7 +752,9 @@ class Operations(pyfuse3.Operations):
         return node
 
     async def _directory(self, inode: int, name: bytes, *, loses: bool = False) -> base.Directory:
-        """A directory that is about to get or lose `name`. What was removed is moved back out of one."""
+        """Return a directory that is about to get or lose `name`. Removed messages may only be moved back out
+        of one.
+        """
         if len(name) > NAME_BYTES_MAX:
             raise refuse(errno.ENAMETOOLONG)
         node = await self._settled(inode)
@@ -773,7 +782,7 @@ class Operations(pyfuse3.Operations):
     async def _done(
         self, node: base.Node, change: Callable[[], Awaitable[None]], ctx: RequestContext
     ) -> None:
-        """Make a change, which is given up if it takes long and its caller is ended meanwhile."""
+        """Make a change. If it takes long and its caller is ended meanwhile, it is given up."""
         if node.holds_many:
             await self._context.interruptions.during(change, EndingCaller(ctx.pid))
         else:

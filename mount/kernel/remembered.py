@@ -1,4 +1,4 @@
-"""What counts for some seconds, whoever asks."""
+"""A cache whose entries expire after a few seconds, shared by all callers."""
 
 from __future__ import annotations
 

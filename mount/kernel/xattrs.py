@@ -17,7 +17,7 @@ LIST_BYTES_MAX: Final = 65_536
 
 
 _ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]|%(?=[01][0-9A-F]|25|7F|[89][0-9A-F])")
-"""What a terminal would take for a command, and what looks like an escape."""
+"""Characters that a terminal takes for a command, and the one that begins an escape."""
 _ESCAPES: Final = re.compile(r"%([01][0-9A-F]|25|7F|[89][0-9A-F])")
 
 

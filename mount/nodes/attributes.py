@@ -1,6 +1,6 @@
-"""Attributes as the kernel wants them.
+"""Attributes in the form that the kernel wants.
 
-One object per kind of node is filled anew for every answer. That is safe because pyfuse3 copies it into the
+One object per kind of node is filled again for every answer. That is safe because pyfuse3 copies it into the
 reply before any other task runs: no handler may wait between filling it and returning it.
 """
 
@@ -25,7 +25,8 @@ _ALL_BUT_OWNER: Final = 0o077
 class Presenter:
     """Fills attribute objects; owner and permissions are the mount's.
 
-    What has no time, as a queue that never held a message, gets that of mounting: 1970 would look wrong.
+    A node without a time, as a queue that never held a message, gets the time of mounting: 1970 would look
+    wrong.
     """
 
     def __init__(self, options: MountOptions, hidden_bits: Callable[[int], int], *, mounted_ns: int) -> None:
@@ -62,9 +63,9 @@ class Presenter:
         private: bool = False,
         given: Permissions | None = None,
     ) -> EntryAttributes:
-        """The link count is 1: "not counted", which keeps `find` from deriving how many directories there
-        are. A `private` one is its owner's alone, unless the mount was told of permissions. `given`: what
-        somebody said instead.
+        """Return the attributes of a directory. The link count is 1: "not counted", which keeps `find` from
+        deriving how many directories there are. A `private` one is its owner's alone, unless permissions were
+        set. `given`: the permissions that were set.
         """
         entry = self._private if private else self._directory
         if given is not None:
@@ -117,7 +118,7 @@ class Presenter:
         return Permissions(self._usual)
 
     def made_by(self, mode: int, maker: Asker) -> Permissions:
-        """What a user and group made."""
+        """Return the permissions of a thing that this user and group made."""
         uid = -1 if maker.uid == self._uid else maker.uid
         return Permissions(mode, uid, -1 if maker.gid == self._gid else maker.gid)
 
@@ -145,7 +146,9 @@ class Presenter:
 
 
 def _may_take(mode: int) -> int:
-    """Who may read `.take` in a directory, and answer there: who may read the directory and change it."""
+    """Return the mode by which users may read `.take` in a directory and answer there: those who may read and
+    change the directory.
+    """
     read = mode & 0o444 & (mode & 0o222) << 1
     return read | read >> 1
 

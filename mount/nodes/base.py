@@ -1,5 +1,5 @@
-"""What all kinds of nodes have in common, how directories answer readdir, and what every node of one mount
-shares.
+"""The common base of all nodes: opened files, directories and their answers to readdir, and the context that
+all nodes of one mount share.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ DOTS: Final = 2
 
 @dataclass(slots=True, eq=False)
 class OpenedFile:
-    """A file handle: content, and how the kernel may treat it. Those that take writes are subclasses."""
+    """A file handle: its content, and how the kernel may cache it. Handles that take writes are
+    subclasses.
+    """
 
     inode: Inode
     mtime_ns: int
@@ -58,14 +60,14 @@ class OpenedFile:
     direct_io: bool
     keep_cache: bool
     selection: Selection | None = field(default=None, kw_only=True)
-    """What has to be found out before it is read."""
+    """The selection to find before the file is read; None: none."""
     in_front: bool = field(default=False, kw_only=True)
-    """Its content never changes, and nobody else is concerned by what is done with it."""
+    """True if its content never changes, and reading it concerns no other process: C may answer for it."""
     read_to: int = field(default=0, kw_only=True)
     """Where the last reading of it ended."""
 
     def opened_by(self, thread: int) -> None:
-        """Who opened it; of importance only where somebody may have to wait for others."""
+        """Note the opening process. It matters only where the mount may have to wait for other processes."""
 
     async def read(self, offset: int, length: int) -> api.Bytes:
         if self.selection is not None:
@@ -77,13 +79,13 @@ class OpenedFile:
         raise refuse(errno.EBADF)
 
     async def flush(self) -> None:
-        """Somebody closes a descriptor of this handle, not necessarily the last one."""
+        """Note that a descriptor of this handle is closed, not necessarily the last one."""
 
     async def sync(self) -> None:
         """fsync."""
 
     async def release(self) -> None:
-        """The last close. Nobody hears of a failure."""
+        """The last close. The kernel tells no caller of an error."""
         self.source.close()
 
     async def end(self) -> None:
@@ -157,18 +159,18 @@ class Node(ABC):
 
     @property
     def selection(self) -> Selection | None:
-        """What has to be found out before anything is said of this."""
+        """The selection to find before any question about this node is answered; None: none."""
         return None
 
     @property
     def steady(self) -> bool:
-        """Whether what is said of this, and of names in it, follows from the store alone, as it is: neither
-        from the time nor from who asks.
+        """True if answers about this node, and about names in it, follow from the store's state alone:
+        neither the time nor the caller matters.
         """
         return False
 
     lasting: ClassVar[bool] = False
-    """Whether what is said of this, where it is steady, follows from which addresses and queues there are."""
+    """True if answers about this node, where it is steady, follow from the addresses and queues alone."""
 
     @abstractmethod
     def attributes(self) -> EntryAttributes:
@@ -177,7 +179,9 @@ class Node(ABC):
     def shown(
         self, size_bytes: int, mtime_ns: int, name_s: float = 0.0, attributes_s: float | None = None
     ) -> EntryAttributes:
-        """Those of a file. `attributes_s`: how long they are believed, if not as long as its name."""
+        """Return the attributes of a file. `attributes_s`: how long the kernel may cache them, if not as long
+        as the name.
+        """
         return self.context.present.file(
             self.inode,
             size_bytes=size_bytes,
@@ -191,7 +195,7 @@ class Node(ABC):
         return NO_ATTRIBUTES
 
     def permissions(self) -> api.Permissions | None:
-        """What was said of who may do what with the address or queue that it is in. None: nothing."""
+        """Return the permissions set for the node's address or queue; None: none were set."""
         if not self.context.kept_permissions or self.inode == ROOT:
             return None
         parent = self.context.nodes.node(parent_and_name(self.key)[0])
@@ -240,12 +244,12 @@ class Node(ABC):
         raise Refused(errno.EPERM, "only messages, parts and staged names can be given another name")
 
     async def open_up(self) -> None:
-        """Read what takes long to read. Whoever looks into it learns of a failure."""
+        """Read what takes long to read. A failure is raised to the request that looks into the node."""
         raise AssertionError("nothing here has to be opened")
 
     def listed_attributes(self) -> EntryAttributes:
-        """Its attributes in a listing, for which nothing is found out that takes long: the kernel has to ask
-        again.
+        """Return the attributes for a listing, without what takes long to find: the kernel has to ask for the
+        rest.
         """
         return self.attributes()
 
@@ -267,9 +271,9 @@ async def move_messages(
     target: Directory,
     part: str | None = None,
 ) -> int:
-    """Messages of `source` are renamed into `target`: they are moved to its queue, or sent back to where they
-    came from; what was removed is there again. How many were there. `part` is the store's name for all of
-    them, where it has one.
+    """Move the messages of `source`, which were renamed into `target`: to its queue, or back to where they
+    came from; removed ones are restored. Returns their number. `part` is the store's name for all of them, if
+    there is one.
     """
     context.rights.require(leaves=[source])
     if context.brings_back is not None:
@@ -325,7 +329,7 @@ class OpenedDirectory:
         return api.memory_of(self._snapshot)
 
     def begins_anew(self, start: int) -> bool:
-        """Whether this request, from offset `start` on, is one after rewinding: the listing is taken anew."""
+        """Return True if a readdir from offset `start` on follows a rewind: the listing is made again."""
         anew = start == 0 and self._begun
         if anew:
             self._snapshot = self._node.snapshot()
@@ -375,7 +379,7 @@ class Directory(Node):
     __slots__ = ("parent_inode",)
 
     private: ClassVar[bool] = False
-    """Its owner's alone, unless the mount was told of permissions."""
+    """True if only the owner may use it, unless permissions were set."""
 
     redrives: ClassVar[bool] = False
     """True where messages that are moved into it go back to where they came from."""
@@ -395,7 +399,7 @@ class Directory(Node):
         return self.context.now_ns()
 
     def entries(self) -> Sequence[Entry]:
-        """What readdir lists: much less than what can be reached by name."""
+        """Return the entries that readdir lists: far fewer than can be reached by name."""
         return ()
 
     async def before_losing(self) -> None:
@@ -405,11 +409,11 @@ class Directory(Node):
         """Find out what `find` would take long for, while others are served."""
 
     def find(self, name: bytes) -> Node | None:
-        """What the store shows under this name."""
+        """Return the node that the store shows under this name; None: there is none."""
         return None
 
     def look(self, name: bytes) -> Node | None:
-        """What is there under this name, shown or not."""
+        """Return the node under this name, shown in listings or not; None: there is none."""
         return self.find(name)
 
     def child(self, name: bytes) -> Node:
@@ -419,11 +423,15 @@ class Directory(Node):
         return node
 
     def given(self, name: bytes) -> Node:
-        """What has just got this name here by a rename, for who renamed it: messages go by others."""
+        """Return the node that a rename has just put under this name, for the process that renamed: messages
+        are listed under names of their own.
+        """
         return self.enter(name, partial(GivenName, self.context), b"given")
 
     def given_directory(self, name: bytes) -> Node:
-        """The same of a directory. The kernel lets nothing but a directory take the place of one."""
+        """Return the directory that a rename has just put under this name: the kernel lets only a directory
+        replace one.
+        """
         return self.enter(name, partial(EmptyDirectory, self.context, self.inode), b"given directory")
 
     def name_s(self) -> float:
@@ -451,8 +459,8 @@ class Directory(Node):
     async def hold_messages(
         self, source: api.QueuePath, message_ids: Callable[[], Sequence[MessageId]]
     ) -> int | None:
-        """Messages that are moved here wait for the end of a transaction; how many were there. None: it is
-        none.
+        """Hold messages that are moved here until the transaction ends. Returns their number; None: this is
+        no transaction.
         """
         return None
 
@@ -490,8 +498,8 @@ class GivenName(Node):
 
 
 class EmptyDirectory(Directory):
-    """A directory that is none any more: its files became messages, or it was removed. Whoever gave it a
-    name, or stands in it, finds nothing there, and the way out by `..`.
+    """A directory that is one no more: its files became messages, or it was removed. A process that renamed
+    it, or has it as working directory, finds it empty, with `..` as the way out.
     """
 
     def __init__(self, context: MountContext, parent_inode: int, was: str | None = None) -> None:
@@ -507,7 +515,7 @@ class EmptyDirectory(Directory):
 
 
 LISTED_ENTRY_BYTES: Final = 400
-"""What a listing holds of a name, and of what finds its node."""
+"""Bytes that a listing takes for a name and for the call that makes its node."""
 
 POINTER_BYTES: Final = 8
 
@@ -624,7 +632,7 @@ class MountContext:
 
     @property
     def read_only(self) -> bool:
-        """True for a mount that changes nothing, whatever the store would take."""
+        """True for a mount that changes nothing, even if the store could be changed."""
         return self._changing is None
 
     def changing(self) -> api.WritableStore:
@@ -657,8 +665,8 @@ class MountContext:
         self.rights.require(leaves=[(address_name, name) for name in (queue_name, *names)])
 
     def noted(self, path: Callable[[], str], consequence: Callable[[], str] = nothing_else) -> Noted:
-        """What goes on within it may fail, and then the store's events say of which path, why, and what else
-        becomes of it.
+        """Return a block for work that may fail: an error within it becomes an event that names the path, the
+        reason and the consequence.
         """
         return Noted(self._refused, path, consequence)
 
@@ -676,7 +684,9 @@ class MountContext:
         return self._staging
 
     def _besides(self, user: int) -> Callable[[], Room]:
-        """What a user's transactions and snapshots take, which are not among what is staged for that user."""
+        """Return the room that a user's transactions and snapshots take, which the staging area
+        does not count.
+        """
         store = self.changing()
         files = DRAFT_FILES * sum(draft.maker[0] == user for draft in store.transactions.drafts())
         snapshots = [snapshot for snapshot in store.snapshots.all() if snapshot.maker == user]
@@ -715,7 +725,7 @@ class MountContext:
         return queue
 
     def permissions(self, address_name: str, queue_name: str | None) -> api.Permissions | None:
-        """What was said of who may do what with an address or queue. None: as the mount says."""
+        """Return the permissions set for an address or queue. None: it has those of the mount."""
         kept = self.kept_permissions
         return kept.of(address_name, queue_name) if kept else None
 
@@ -731,7 +741,7 @@ class MountContext:
         return slot
 
     def of_snapshot(self, snapshot: api.Snapshot, store: api.Store) -> MountContext:
-        """The context of a snapshot that is open: the same one each time."""
+        """Return the context of an open snapshot: the same one each time."""
         context = self._snapshots.get(snapshot.identity)
         if context is None:
             context = MountContext(store, self.options, self.report, of=self)
@@ -754,7 +764,9 @@ class MountContext:
         return any(node is not None and node.context is context for node in nodes)
 
     def forget_snapshot(self, snapshot: api.Snapshot) -> None:
-        """It was removed. Its slots are given to no other: the kernel may know messages by them."""
+        """Forget a removed snapshot. Its slots are not given to another: the kernel may still know messages
+        by them.
+        """
         context = self._snapshots.pop(snapshot.identity, None)
         if context is not None:
             for slot in context._own_slots.values():
@@ -768,6 +780,6 @@ class MountContext:
         return found
 
     def takes_long_names(self, parent_inode: int) -> bool:
-        """True for a directory whose names are selectors: those may be as long as the kernel passes on."""
+        """True for a directory whose names are selectors: they may be as long as the kernel passes on."""
         parent = self.nodes.node(parent_inode)
         return parent is not None and parent.takes_long_names

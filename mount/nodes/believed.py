@@ -1,11 +1,11 @@
-"""What the kernel was told and believes until something goes.
+"""Tracks what the kernel was told and caches until a message goes.
 
-A mount for writing lets it believe the names of messages that it listed, so that `ls -l` does not ask for
-each of them again. When a message leaves, one notice has the kernel ask for all of them. Unlike those for
-single names it takes no lock, so nobody waits for it (FUSE_NOTIFY_INC_EPOCH, Linux 6.16).
+A mount for writing lets the kernel cache the names of messages that it listed, so that `ls -l` does not ask
+for each of them again. When a message leaves, one notice has the kernel ask for all of them. Unlike notices
+for single names it takes no lock, so no process waits for it (FUSE_NOTIFY_INC_EPOCH, Linux 6.16).
 
-The kernel enters what was listed a moment after it was told. What left within that moment would be entered
-as if it was there, so the notice is given again.
+The kernel caches a listing a moment after it was told. A message that left within that moment would be cached
+as present, so the notice is sent again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import trio
 
 LONG_S: Final = 300.0
 SELDOM_S: Final = 0.5
-"""With what it takes to look at the store, less than a second."""
+"""Seconds between looks. With the time of a look at the store they stay below one second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def caching_for(*, changes: bool, read_only: bool) -> Caching:
 log = logging.getLogger("journalfs.mount")
 
 BELIEVED_S: Final = 10.0
-"""What `ls -l` of a million messages takes."""
+"""Seconds that the kernel caches names: the time of `ls -l` of a million messages."""
 
 AGAIN_S: Final = (0.002, 0.02, 0.2)
 """Pauses before the notice is given again, where something was listed shortly before a message left."""
@@ -83,7 +83,7 @@ _NOTICE: Final = struct.pack("=IiQ", 16, 8, 0)
 
 
 class Believed:
-    """What one mount told its kernel."""
+    """The names that one mount told its kernel."""
 
     def __init__(self) -> None:
         self._fuse_fd = -1

@@ -25,7 +25,7 @@ from journalfs_mount.process.interruptions import RenamersPatience
 from journalfs_mount.process.shares import ASKER
 
 KEPT_BITS: Final = 0o1777
-"""What of a mode means something."""
+"""The bits of a mode that are kept."""
 
 _SINK_LOG_REASON = (
     "a Spark file sink would make its log the only truth about this directory; "
@@ -51,7 +51,9 @@ _KEEP_NAMES = (
 
 
 class DestinationDirectory(ReceivingDirectory):
-    """What is written under a plain name is published, what is written under another is staged beside it."""
+    """A directory in which files can be written: a plain name is published, other names are
+    staged beside it.
+    """
 
     __slots__ = ()
 
@@ -60,7 +62,7 @@ class DestinationDirectory(ReceivingDirectory):
         """By which what is staged here is kept."""
 
     def destination(self) -> Destination | None:
-        """Where what is written here is published."""
+        """Return where content written here is published; None: nowhere."""
         return None
 
     def permissions(self) -> Permissions | None:
@@ -74,7 +76,7 @@ class DestinationDirectory(ReceivingDirectory):
     def change_attributes(
         self, wanted: EntryAttributes, fields: SetattrFields, opened: OpenedFile | None
     ) -> None:
-        """What is said of an address or queue is kept. Times have no effect."""
+        """Keep the permissions set for an address or queue. Times have no effect."""
         destination, now = self.destination(), self.permissions() or self.context.present.usual
         if destination is None:
             return
@@ -87,8 +89,8 @@ class DestinationDirectory(ReceivingDirectory):
             self.context.kept_permissions.give(destination.address_name, destination.queue_name, given)
 
     def note_maker(self, destination: Destination) -> None:
-        """An address or queue was made: it is its maker's, if that is neither root nor who has the mount.
-        What is said of an earlier one of its name counts no more, unless it is made again as it was.
+        """Note that an address or queue was made: it belongs to its maker, unless that is root or the owner
+        of the mount. Permissions of an earlier one of its name end, unless it is made again as it was.
         """
         context, address_name, queue_name = self.context, destination.address_name, destination.queue_name
         if context.changing().was_deleted(address_name, queue_name):
@@ -127,7 +129,7 @@ class DestinationDirectory(ReceivingDirectory):
             raise
 
     def made(self, made: MadeFile) -> WritingFile:
-        """What the front made here, as it was made before by `create`."""
+        """Return the handle of a file that the front created here."""
         return made_file(self, self._required_destination(), made)
 
     async def make_directory(self, name: bytes, mode: int) -> Node:
@@ -180,7 +182,7 @@ class DestinationDirectory(ReceivingDirectory):
         raise Refused(errno.EPERM, f"a queue holds messages and no directories{COMES_BACK}")
 
     async def publish(self, staged: Staged, name: bytes) -> None:
-        """What is staged becomes messages in here; `name` says what one is, where it is a file."""
+        """Publish staged content here as messages; `name` decides the framing of a file."""
         destination, context = self._required_destination(), self.context
         context.rights.require(targets=[(destination.address_name, destination.queue_name)])
         with staged.being_published():
@@ -211,7 +213,7 @@ class DestinationDirectory(ReceivingDirectory):
         return destination
 
     def given(self, name: bytes) -> Node:
-        """It can be written to at once, as any other name can."""
+        """Return the node of a name that a rename gave: it can be written to at once, as any other name."""
         destination = self.destination()
         if destination is None:
             return super().given(name)
@@ -229,7 +231,7 @@ class DestinationDirectory(ReceivingDirectory):
         return StagedFolder(self.context, self._staging_path, self.inode)
 
     def staged_names(self) -> Sequence[str]:
-        """What is staged here, whoever may see it."""
+        """Return the names of everything staged here, whoever may see it."""
         return door.names_if_there(self._staging_path())
 
     def _staging_path(self) -> bytes:

@@ -38,7 +38,7 @@ _TABLE_MASK: Final = TABLE_BIT - 1
 _RANK_BITS: Final = 34
 _RANKED_BITS: Final = 61 - _RANK_BITS
 _AGAIN: Final = b"\0"
-"""In a key, before how often what had the name was removed. It cannot be in a name."""
+"""The mark in a key before the number of removals of its name. No name can contain it."""
 
 
 def message_inode(slot: int, message_id: MessageId) -> Inode | None:
@@ -54,8 +54,9 @@ def message_of(inode: int) -> tuple[int, MessageId]:
 
 
 def node_key(parent: int, name: bytes, version: bytes = b"") -> bytes:
-    """What makes a node one and the same. A slash cannot be in a name, so the parts cannot run into each
-    other."""
+    """Return the key that identifies a node. A slash cannot be in a name, so the parts cannot run into each
+    other.
+    """
     return b"%x/%b/%b" % (parent, name, version)
 
 
@@ -72,7 +73,7 @@ def _rank(key: bytes) -> int | None:
 
 
 class Numbered(Protocol):
-    """What the table needs of a node."""
+    """The part of a node that the table needs."""
 
     inode: Inode
     key: bytes
@@ -81,7 +82,7 @@ class Numbered(Protocol):
 
 @dataclass(slots=True)
 class _Removed:
-    """What had a name, and was removed."""
+    """The removed holder of a name."""
 
     times: int = 0
     nodes: int = 1
@@ -97,7 +98,7 @@ class NodeTable(Generic[NodeT]):
     __slots__ = ("_from_message", "_nodes", "_removed")
 
     def __init__(self, root: NodeT, from_message: Callable[[Inode], NodeT]) -> None:
-        """`from_message` makes a passing node of a message number; it is not kept."""
+        """`from_message` makes a short-lived node of a message number; the table does not keep it."""
         root.inode, root.key, root.lookups = ROOT, b"", 1
         self._nodes: dict[int, NodeT] = {ROOT: root}
         self._from_message = from_message
@@ -150,9 +151,9 @@ class NodeTable(Generic[NodeT]):
             self._nodes[inode] = node
 
     def retire(self, node: NodeT, left: NodeT) -> None:
-        """A directory was removed: what gets its name from now on is another node, with another number. The
-        kernel takes the number for that of a removed one as long as anybody stands in it or has something
-        of it open; to them it is `left`.
+        """Note that a directory was removed: the next one of its name is another node, with another number.
+        As long as a process has the old one as working directory, or has something of it open, the kernel
+        uses its number; for them it is `left`.
         """
         removed = self._removed.setdefault(node.key.partition(_AGAIN)[0], _Removed())
         removed.times += 1

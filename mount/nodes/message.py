@@ -21,10 +21,9 @@ _OF_QUEUES: Final = frozenset({"user.journalfs.deliveryCount", "user.journalfs.s
 
 
 class MessageFile(base.Node):
-    """A message's body. The same file in the queue and in every view of it that holds the message.
+    """A message's body: the same file in the queue and in every view that holds the message.
 
-    Objects of this class come and go with each request unless the message's number had to be kept in the
-    table.
+    An object of this class lives for one request, unless the message's number is kept in the table.
     """
 
     __slots__ = ("_address_name", "_message_id", "_queue_name", "at_hand")

@@ -39,7 +39,7 @@ def part_version(part: Part) -> bytes:
 
 
 class EnvelopesFile(Node):
-    """What all of these files have in common: whatever happens to one happens to the messages in it."""
+    """The common base of files of envelopes: a change of such a file changes the messages in it."""
 
     __slots__ = ("_directory",)
 
@@ -74,7 +74,9 @@ class EnvelopesFile(Node):
         await move_messages(self.context, directory.queue_path(), self._message_ids, target, part)
 
     def _refuse_listed(self) -> None:
-        """Whoever deletes all that a directory lists, to fill it anew, means a place of his own."""
+        """Refuse to remove a listed file of a view that is not the queue's own: a program that deletes all
+        that a directory lists, to fill it again, takes the directory for its own.
+        """
         if not self._directory.keeps_parts and self._name_in_store() != ALL_NAME.decode():
             raise Refused(errno.EPERM, _REMOVED_AS_ONE)
 
@@ -131,8 +133,8 @@ class PartFile(EnvelopesFile):
 
 
 class TailFile(EnvelopesFile):
-    """`_tail.jsonl`, or what of it is listed by the name of the part that it becomes. What it holds moves, so
-    it is read past the kernel's cache.
+    """`_tail.jsonl`, or the share of it that is listed under the name of its future part. Its content moves,
+    so it is read past the kernel's cache.
     """
 
     __slots__ = ("_name",)
@@ -142,8 +144,8 @@ class TailFile(EnvelopesFile):
         self._name = name
 
     def open_to_write(self, flags: int) -> OpenedFile:
-        """What is written to a queue's tail is new messages, and those are shown there first. So a copy of a
-        queue's directory can be copied back whole.
+        """Open for writing new messages, which appear in the tail first. So a copy of a queue's directory can
+        be copied back as a whole.
         """
         if not self._directory.keeps_parts:
             return super().open_to_write(flags)
@@ -189,7 +191,9 @@ class TailFile(EnvelopesFile):
         await super().move(target, name)
 
     def _refuse_became_part(self) -> None:
-        """Who means what is in a part by now would take it for done."""
+        """Raise ENOENT for an empty tail whose messages are in a part now: a process that means these would
+        believe them removed.
+        """
         if self._name == TAIL_NAME and self.holds_nothing() and self._directory.view().parts():
             raise refuse(errno.ENOENT)
 
@@ -238,7 +242,7 @@ class AllFile(TailFile):
         return False
 
     def _became(self) -> None:
-        """It is no part, nor will be."""
+        """Return None: this file never becomes a part."""
 
     def _now(self) -> Part:
         return self._directory.view().all()

@@ -1,9 +1,8 @@
-"""Queues, and what is shown like one: the messages in one of its states, what a JMS selector leaves, and dead
-letters by where they come from.
+"""Queues, and directories that show messages as a queue does: messages in one state, the selection of a JMS
+selector, and dead letters by their origin.
 
-All of them offer the same names. Listed are only the parts and the tails, which together hold every message
-once: `grep -r` and `cp -r` must neither read anything twice nor wander into what can be reached by name
-beside them.
+All of them offer the same names. Only parts and tails are listed, which together hold every message once:
+`grep -r` and `cp -r` must neither read a message twice nor follow names that only exist when asked for.
 
 `.where/<selector>/`: its name is the selector itself, percent-decoded: `/` must be written `%2F` and `%` as
 `%25`. `.by-origin/`, `.by-reason/` and `.redrive/`: where dead letters come from, why, and the way back.
@@ -55,7 +54,7 @@ log = logging.getLogger("journalfs.mount")
 
 
 class ShownView(ViewDirectory):
-    """What can be found in one."""
+    """A directory that shows the parts, tails and hidden names of a view."""
 
     __slots__ = ()
 
@@ -109,11 +108,11 @@ class ShownView(ViewDirectory):
         return [*parts, *((name, partial(self._shown_as, name)) for name in tails)]
 
     def _shown_as(self, name: bytes) -> base.Node:
-        """What was listed as a tail by this name, as it is by now."""
+        """Return the current node of a name that was listed as a tail."""
         return self.find(name) or self._tail_file(name)
 
     def _tail(self, name: bytes) -> base.Node | None:
-        """What is listed by this name, and is in no part yet."""
+        """Return the tail listed under this name; None if its messages are in a part."""
         is_there = any(tail.name.encode() == name for tail in self.view().tails())
         return self._tail_file(name) if is_there else None
 
@@ -172,8 +171,8 @@ class QueueDirectory(DestinationDirectory, ShownView):
         return created
 
     def _lacks_tail(self) -> bool:
-        """True for a queue that was made just now and never held a message: whoever copies a queue's
-        directory makes a new one and expects it to be empty. And where an empty tail was removed.
+        """True for a queue that was just made and never held a message, since a copy of a queue's directory
+        expects the new one to be empty. Also true where an empty tail was removed.
         """
         context, path = self.context, self.receiving_queue()
         if path not in context.without_tail and path not in context.making_way:
@@ -255,7 +254,7 @@ class StateDirectory(ShownView):
 
 
 class SelectionsDirectory(base.Directory):
-    """Each name in it is a selection of a view; it lists none."""
+    """A directory without entries, in which each name is a selection of a view."""
 
     def __init__(self, context: base.MountContext, of: ViewDirectory) -> None:
         super().__init__(context, of.inode)
@@ -315,7 +314,7 @@ class WhereDirectory(SelectionsDirectory):
 
 
 class SelectionDirectory(ShownView):
-    """What one selector leaves of a view. It has a `.where` of its own, which narrows it further."""
+    """The selection of one selector. It has a `.where` of its own, which narrows it further."""
 
     def __init__(
         self, context: base.MountContext, parent_inode: int, of: ViewDirectory, selector: Callable[[], str]
@@ -354,7 +353,7 @@ class SelectionDirectory(ShownView):
 
 
 class OriginsDirectory(SelectionsDirectory):
-    """What these have in common."""
+    """The common base of directories that sort messages by origin or reason."""
 
     lists_ahead: ClassVar[bool] = True
 
@@ -416,7 +415,7 @@ class ByReasonDirectory(OriginsDirectory):
 
 
 class RedriveDirectory(OriginsDirectory):
-    """Messages that are moved into it go back to the queues that they came from. It is always empty."""
+    """An always empty directory: messages that are moved into it go back to the queues they came from."""
 
     redrives: ClassVar[bool] = True
     lists_ahead: ClassVar[bool] = False

@@ -1,11 +1,12 @@
-"""Who may do what: one function decides for all ways by which messages go from one place to another.
+"""Decides who may do what: one place for all ways by which messages go from one place to another.
 
-The kernel (`default_permissions`) looks at the mode bits of the names in a call, and knows no queue: it lets
-a user rename a file that this user may not read, and sees no target of `.redrive/` or of a transaction. So
-whatever moves, copies, publishes, redrives or brings back asks `Rights.require` before anything changes.
-Without it a drop box (`w` and `x`, no `r`) is read by `mv`, and a staged file of mode 0600 by publishing it.
+The kernel (`default_permissions`) checks the mode bits of the names in a call, and knows no queues: it lets a
+user rename a file that this user may not read, and sees no target of `.redrive/` or of a transaction. So
+every node that moves, copies, publishes, redrives or restores must call `Rights.require` before it changes
+anything. Without it a drop box (`w` and `x`, no `r`) is read by `mv`, and a staged file of mode 0600 by
+publishing it.
 
-Called by nodes, with the user whose request this is (`ASKER`); the mount's own work counts as root's.
+Nodes call it with the user of the request (`ASKER`); the mount's own work counts as root's.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Rights:
 
     present: Presenter
     permissions: Callable[[str, str | None], Permissions | None]
-    """What was said of an address or queue; None: it has the permissions of the mount."""
+    """Return the permissions set for an address or queue; None: it has those of the mount."""
 
     def require(
         self, *, leaves: Iterable[Place] = (), looked_at: Iterable[Place] = (), targets: Iterable[Place] = ()
@@ -137,7 +138,9 @@ def allows(asker: Asker, entry: EntryAttributes, wanted: int) -> bool:
 
 
 def _all_below(path: bytes) -> Iterable[bytes]:
-    """Raises OSError where something cannot be listed: it could not be checked."""
+    """Return all files below a staged directory. Raises OSError if a part of it cannot be listed, since it
+    could not be checked.
+    """
     yield path
     if door.is_folder(path):
         for folder, folders, files in door.below(path, _raise):

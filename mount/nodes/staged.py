@@ -1,7 +1,7 @@
 """Staged files and directories: real ones in the store's own folder, until they get a plain name.
 
-What is asked of them is asked of the real file. The kernel keeps nothing of them, so that a name is gone from
-it the moment it became messages.
+Questions about them are answered by the real file. The kernel caches nothing of them, so that a name is gone
+the moment its content became messages.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from journalfs_mount.process.shares import ASKER, OWNER
 _KEPT_FLAGS: Final = os.O_ACCMODE | os.O_APPEND | os.O_TRUNC
 _OWN_FILE: Final = stat.S_IRUSR | stat.S_IWUSR
 _OWN_DIRECTORY: Final = stat.S_IRWXU
-"""We must always get at what is ours, whatever mode it was given."""
+"""Mode bits that the mount needs on its own files, whatever mode they were given."""
 
 GONE: Final = 0
 """No file has this number."""
@@ -45,9 +45,9 @@ def require_unpublished(context: MountContext, *paths: bytes) -> None:
 
 
 class StagedFolder:
-    """A real directory whose entries are nodes. It need not exist before something is put into it.
+    """A real directory whose entries are nodes. It is made when something is put into it.
 
-    `of`: where its path comes from, a place's or the staged directory that it is itself.
+    `of`: the owner of its path, a place or the staged directory itself.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class ReceivingDirectory(Directory):
 
 
 class Staged(Node):
-    """What files and directories have in common. `folder` and `name` follow renames."""
+    """The common base of staged files and directories. `folder` and `name` follow renames."""
 
     holds_many: ClassVar[bool] = True
 
@@ -225,8 +225,8 @@ class Staged(Node):
         return f"{above}/{inside}".removeprefix("/")
 
     def files(self, name: bytes) -> list[tuple[Path, str]]:
-        """What is published when this becomes `name`, with the names that say what one message is. Files that
-        nothing was written to are not empty messages.
+        """Return the files that are published when this gets the name `name`, with the names that decide
+        their framing. A file that was never written to is left out, since it is no empty message.
         """
         if any(file.unflushed for file in self._known_files()):
             raise Refused(errno.EBUSY, "it is still being written")
@@ -247,7 +247,9 @@ class Staged(Node):
 
     @contextmanager
     def being_published(self) -> Iterator[None]:
-        """Meanwhile nobody changes it, and nobody else publishes it. EBUSY when somebody does already."""
+        """Within the block no process changes or publishes it. Raises EBUSY if it is being
+        published already.
+        """
         path, publishing = self.real_path(), self.context.publishing
         require_unpublished(self.context, path)
         publishing.add(path)
@@ -261,7 +263,9 @@ class Staged(Node):
         self.context.rights.require_content(self.real_path(), lambda held: _given(_path_of(held)))
 
     def end_writing(self) -> None:
-        """It became messages. Who still has a file of it open is told so at the next write."""
+        """Note that it became messages: processes that still have a file of it open get an error at the next
+        write.
+        """
         for file in self._known_files():
             file.published = True
 
@@ -357,7 +361,7 @@ class StagedFile(Staged):
         yield self.real_path()
 
     def require_writable(self) -> None:
-        """ESTALE when it became messages: what is written now would be nowhere. EBUSY while it does."""
+        """Raise ESTALE if it became messages, since new bytes would be lost, and EBUSY while it does."""
         if self.published:
             reason = "it was published, or its directory was; write later content to a new name"
             raise Refused(errno.ESTALE, reason)
@@ -367,7 +371,7 @@ class StagedFile(Staged):
 
 
 class StagedDirectory(ReceivingDirectory, Staged):
-    """A staged directory. What is in it is staged, whatever its name."""
+    """A staged directory. Everything in it is staged, whatever its name."""
 
     def __init__(self, context: MountContext, folder: StagedFolder, name: bytes) -> None:
         super().__init__(context, folder.directory_inode)
@@ -390,11 +394,13 @@ class StagedDirectory(ReceivingDirectory, Staged):
         return self._inside
 
     def pinned(self) -> int | None:
-        """A descriptor of it that is held; it may be used for the one next call."""
+        """Return a held descriptor of the directory, for the next call only; None: none is held."""
         return self.context.pins.find(self.inode, self.number)
 
     def hold(self) -> int | None:
-        """The same, which is held from now on. None: it is not where it was, or cannot be held."""
+        """Return a descriptor of the directory, and hold it from now on. None: the directory moved, or cannot
+        be held.
+        """
         held = self.pinned()
         if held is None:
             try:
@@ -435,7 +441,9 @@ class StagedDirectory(ReceivingDirectory, Staged):
 
 
 def _above(folder: StagedFolder) -> tuple[StagedFolder, list[bytes]]:
-    """The place in which a folder lies, at whatever depth, and the names that lead to it from there."""
+    """Return the place in which a folder lies, at whatever depth, and the names that lead to it
+    from there.
+    """
     names: list[bytes] = []
     while isinstance(folder.of, StagedDirectory):
         names.append(folder.of.name)
@@ -444,7 +452,9 @@ def _above(folder: StagedFolder) -> tuple[StagedFolder, list[bytes]]:
 
 
 def _give(path: bytes, given: Permissions, own: int, most: int) -> None:
-    """`own`: what the real file has in any case, for us; `most`: what its store lets it have."""
+    """Set permissions. `own`: bits that the real file has in any case, for the mount; `most`: the bits that
+    its store allows.
+    """
     real = given.mode & most | own
     os.chmod(path, real)
     try:
@@ -475,7 +485,7 @@ def _file_key(number: int) -> bytes:
 
 @contextmanager
 def _real() -> Iterator[None]:
-    """What the system says of the real file is what the caller is told."""
+    """Pass the system's errors about the real file on to the caller."""
     try:
         yield
     except FileNotFoundError:

@@ -1,9 +1,9 @@
-"""Where staged files lie: real files and directories in a folder of the store that is ours and disposable.
+"""The area of staged files: real files and directories in a folder of the store that is disposable.
 
-They outlive the mount, as a file that somebody wrote should. What nobody touched for a week is swept when the
-store is mounted again, and so is what belongs to an address or queue that is no more, or to a job that is.
+They outlive the mount. A file that was not touched for a week is swept when the store is mounted again, and
+so is a file of an address, queue or job that is no more.
 
-A directory that is discarded may hold any number of files: its name goes at once, and they go in a thread.
+A discarded directory may hold any number of files: its name goes at once, its files go in a thread.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ JOB_DIRECTORY: Final = b"_temporary"
 """Where Hadoop's committers keep what the tasks of a job wrote."""
 
 _ATTEMPT: Final = b"0"
-"""What is in it as soon as a job has begun: a directory for the only attempt at it there is."""
+"""The directory in a job's folder once the job has begun: for its only attempt."""
 
 _ATTRIBUTE: Final = "user.journalfs.maker"
 """Of the real directory, so that the next mount knows it too."""
@@ -134,7 +134,9 @@ PlaceName: TypeAlias = tuple[bytes, ...]
 """File names of an address, or of an address and a queue; empty for the root."""
 
 _FOLDERS: Final = (b"root", b"addresses", b"queues")
-"""By the length of a place's name: what is staged in an address cannot be taken for one of its queues."""
+"""Folders by the length of a place's name, so that a name staged in an address cannot be taken for one of its
+queues.
+"""
 
 _DISCARDED: Final = b"discarded"
 """Where directories are that are nobody's any more, until they are removed."""
@@ -158,11 +160,13 @@ class StagingArea:
         self._discarded = trio.Event()
 
     def folder(self, place: PlaceName) -> bytes:
-        """Where the staged names of a place lie. It need not exist."""
+        """Return the folder of a place's staged names. It need not exist."""
         return os.path.join(self._root, _FOLDERS[len(place)], *place)
 
     def used(self, user: int) -> Room:
-        """What the files and directories take that a user, other than who mounted, has in here."""
+        """Return the room that files and directories of a user take here, for users other than the owner of
+        the mount.
+        """
         used_bytes = used_files = 0
         for folder, folders, files in door.below(self._root, lambda error: None):
             with suppress(OSError), door.folder(folder) as held:
@@ -173,7 +177,9 @@ class StagingArea:
         return Room(used_bytes, used_files)
 
     def free(self) -> Room:
-        """What the disk has left. Some file systems make inodes as they need them. Raises OSError."""
+        """Return the free room of the disk. Some file systems make inodes as they need them.
+        Raises OSError.
+        """
         door.make_folders(self._root)
         found = door.disk_of(self._root)
         return Room(found.f_bavail * found.f_frsize, found.f_favail if found.f_files else UNCOUNTED)
@@ -183,7 +189,7 @@ class StagingArea:
         self.discard(self.folder(place))
 
     def discard(self, path: bytes) -> None:
-        """Forget a file, or a directory with all that is in it. It may be gone already. Raises OSError."""
+        """Remove a file, or a directory with all its content, if it is there. Raises OSError."""
         try:
             door.remove(path)
         except FileNotFoundError:
@@ -216,7 +222,9 @@ class StagingArea:
             _remove(os.path.join(aside, os.fsencode(name)))
 
     def sweep(self, exists: Callable[[PlaceName], bool], now_s: float) -> list[str]:
-        """Remove what is too old, and places that do not exist any more; their paths within the area."""
+        """Remove files that are too old, and places that do not exist any more. Returns their paths within
+        the area.
+        """
         oldest_s, swept = now_s - STAGED_AGE_MAX_S, []
         for place in list(self._places()):
             folder = self.folder(place)
@@ -241,7 +249,7 @@ class StagingArea:
 
 
 def _remove(path: bytes) -> bool:
-    """Remove a file, or a directory with all that is in it. It may be gone already. Returns whether it is."""
+    """Remove a file, or a directory with all its content, if it is there. Returns True once it is gone."""
     try:
         door.remove_tree(path)
     except FileNotFoundError:
@@ -253,9 +261,9 @@ def _remove(path: bytes) -> bool:
 
 
 def files_below(path: bytes) -> list[tuple[bytes, bytes]]:
-    """The files that a staged directory brings along when it is published: path, and path within it, in the
-    order of their paths. Hidden ones in it, and what editors keep beside a file, stay as they are: nobody has
-    them. Raises OSError where something of it cannot be listed: what was left out would be lost.
+    """Return the files that a staged directory brings along when it is published: path, and path within it,
+    in the order of their paths. Hidden files and editors' backups stay unpublished. Raises OSError if a part
+    of it cannot be listed, since files would be lost.
     """
     found: list[bytes] = []
     for folder, directories, names in door.below(path, _raised):
@@ -266,7 +274,7 @@ def files_below(path: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def _raised(error: OSError) -> None:
-    """What `door.below` is to do where it cannot list something; below a file there is nothing."""
+    """Raise an error of listing, except below a file, where there is nothing."""
     if not isinstance(error, NotADirectoryError):
         raise error
 
@@ -290,8 +298,8 @@ def _directories(path: bytes) -> list[bytes]:
 
 
 def _old(folder: bytes, oldest_s: float) -> list[bytes]:
-    """What is in a folder and was not touched since, and what a job left whose process has ended. Nothing
-    where that cannot be found out.
+    """Return the names in a folder that were not touched since, and those of jobs whose process has ended;
+    none if that cannot be found out.
     """
     try:
         found = [(name, os.path.join(folder, os.fsencode(name))) for name in door.names(folder)]
@@ -308,8 +316,8 @@ def _old(folder: bytes, oldest_s: float) -> list[bytes]:
 
 
 def _newest_s(path: bytes) -> float:
-    """When anything in it changed last, or was put there: what is moved or copied there may keep old times of
-    its content, of which its writer still says what becomes.
+    """Return when anything in it last changed, or was put there: content that was moved or copied there may
+    keep old times.
     """
     newest = _touched_s(path)
     for folder, directories, names in door.below(path, _raised):

@@ -1,9 +1,9 @@
-"""`.follow` and `.take`: files that are read as messages come, a whole line with each read.
+"""`.follow` and `.take`: files that are read while messages come, a whole line with each read.
 
-Whoever opens one has a position of its own, and a number of its own (`finders.py`), for the kernel asks for
-the name each time: so a process's descriptors of it can be told from those of others, and each has the size
-that fits what was read of it. A stream that nobody has open, nor is about to, has always the same number, and
-keeps it when it is opened: tools look whether what they opened is what they had looked at.
+Each opening has a position of its own, and an inode number of its own (`finders.py`), so that the descriptors
+of one process can be told from those of others, and each has the size that fits what was read of it. A stream
+that no process has open, or is about to open, always has the same number and keeps it when it is opened:
+tools compare the file they opened with the one they had looked at.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Stream(OpenedFile):
         return task == self.opener or (self.reader is not None and task == self.reader.pid)
 
     writable: ClassVar[int] = 0
-    """What `poll` says of writing: POLLOUT where it can be written to."""
+    """True if `poll` reports POLLOUT."""
 
     @property
     def position(self) -> int:
@@ -157,7 +157,7 @@ class Stream(OpenedFile):
     async def _next(self) -> ByteSource | None: ...
 
     def forget_line(self) -> None:
-        """What was handed out stays counted."""
+        """Forget the current line; its bytes stay counted in the position."""
         self._start, self._line = self.position, EMPTY
 
     async def release(self) -> None:
@@ -176,17 +176,17 @@ class Following(Stream):
         super().__init__(node, flags, given_back)
         self._follower = follower
         self._asked = False
-        """Somebody who has it wanted to know its size."""
+        """True once a process that has it open asked for its size."""
         self._told = 0
         """How often somebody was told that there is something to read, before anything was."""
         self._back_from = 0
         """Where `tail -f` looked first that was told so."""
 
     def size_bytes(self) -> int:
-        """What it is said to have. Until something is read more with each question, for who went to the end
-        that it was told of waits for more behind that. At the first question nothing: who copies within the
-        mount asks once and lets the kernel do it, which takes a short line for the end of a file that has
-        more. Where there seems to be nothing it reads by itself.
+        """The size told to the kernel. Until a line is read it grows with each question, since a reader that
+        seeks to the told end waits for more behind it. At the first question it is 0: a program that copies
+        within the mount asks once and lets the kernel copy, which would take a short line for the end of the
+        file. A program that sees no size reads by itself.
         """
         if not self._asked:
             self._asked = True
@@ -201,8 +201,8 @@ class Following(Stream):
         return b"" if self._looks_back(offset, length) else await super().read(offset, length)
 
     def _looks_back(self, offset: int, length: int) -> bool:
-        """Whether this is `tail -f`, which was told that there is something to read before it looked: it
-        looks for the last lines at the end and then before it, finds none, and reads on from where it is.
+        """True for `tail -f`, which was told a size before it looked: it searches backwards from the end for
+        the last lines, finds none, and reads on from where it is.
         """
         back_from, self._back_from = self._back_from, 0
         if self.position:
@@ -314,7 +314,7 @@ class Taking(Consuming):
         return None if delivery is None else delivery.line
 
     async def _came_back(self) -> None:
-        """Whoever reads on has done what it wanted with the message before, also with one that it had by
+        """Acknowledge the message before: a reader that reads on is done with it, also if it got it by
         another opening of the stream.
         """
         if self.reader is not None:
@@ -323,8 +323,8 @@ class Taking(Consuming):
             await self._decide(well=True)
 
     async def flush(self) -> None:
-        """Somebody closes a descriptor. If it is the process that opened the stream, what that says of itself
-        decides; what others do, its children as a rule, decides nothing.
+        """Note that a descriptor is closed. Only the process that opened the stream decides over its message,
+        by how it ends; closes of others, mostly its children, decide nothing.
         """
         if self.reader is None or self._delivery is None:
             return
@@ -371,7 +371,9 @@ class Taking(Consuming):
             await self._put_back()
 
     async def _put_back(self) -> None:
-        """Its reader is done, not with the message, and failed at nothing."""
+        """Release the message without counting an attempt: its reader ended before it was done, without a
+        failure.
+        """
         delivery, self._delivery = self._delivery, None
         assert delivery is not None
         self.forget_line()
@@ -401,7 +403,7 @@ class StreamFile(Node):
         """Threads that found it by name, and neither opened it nor asked anything since."""
 
     def another(self, which: bytes) -> StreamFile:
-        """The same stream under another number."""
+        """Return the node of the same stream under another number."""
         _, name = parent_and_name(self.key)
         node = self._directory.enter(name, partial(type(self), self.context, self._directory), which)
         assert isinstance(node, StreamFile), "it was made as one"
@@ -450,8 +452,8 @@ class FollowFile(StreamFile):
         return self._attributes(0 if opened is None else opened.size_bytes())
 
     def _asked_about(self, thread: int) -> Following | None:
-        """Of those that share the number, as by `/dev/stdin`: the thread's own opening, or that of its
-        process, or the one that it may have from who started it.
+        """Return the opening that a question means, among those that share the number (as by `/dev/stdin`):
+        the thread's own, one of its process, or one inherited from a parent process.
         """
         openings = [opened for opened in reversed(self.openings) if isinstance(opened, Following)]
         if len(openings) > 1:

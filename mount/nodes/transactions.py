@@ -1,8 +1,8 @@
 """`.journalfs/transactions/`: transactions as directories.
 
-`mkdir` begins one, which is a draft; what is written below it is sent when it is committed, and messages that
-are moved into it are held until then. Renaming it into `committed/` commits it, into `prepared/` leaves that
-to whoever decides, and `rmdir` rolls it back. So do renaming and `rmdir` with prepared ones.
+`mkdir` begins a draft; content written below it is published at its commit, and messages that are moved into
+it are held until then. Renaming it into `committed/` commits it, into `prepared/` leaves the decision to
+others, and `rmdir` rolls it back. Renaming and `rmdir` decide over prepared ones, too.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class TransactionsDirectory(VirtualDirectoryNode):
         return parent.enter(name, partial(PreparedDirectory, self.context, parent.inode, find))
 
     def listed(self) -> Mapping[bytes, Found]:
-        """What the store has."""
+        """Return the transactions of the store."""
         found = self._directory().children()
         return {name.encode("utf-8", "surrogateescape"): one for name, one in found}
 
@@ -108,7 +108,7 @@ class TransactionsDirectory(VirtualDirectoryNode):
 
 
 class PreparedDirectory(VirtualDirectoryNode):
-    """A transaction that waits for whoever decides."""
+    """A transaction that waits for a decision."""
 
     async def move(self, target: Directory, name: bytes) -> None:
         if not isinstance(target, EndDirectory):
@@ -204,8 +204,8 @@ class DecidedDirectory(Directory):
 
 
 class DraftDirectory(Directory):
-    """A transaction that was begun: every address and queue is there by name, and those are listed that it
-    does something with. It is its maker's alone: others would fill it, empty it, or roll it back.
+    """A begun transaction: every address and queue can be reached by name, and those that it changes are
+    listed. Only its maker may use it: others would fill it, empty it, or roll it back.
     """
 
     holds_many: ClassVar[bool] = True
@@ -284,7 +284,7 @@ class DraftDirectory(Directory):
         await self.context.changing().transactions.roll_back(self.draft.name)
 
     async def end(self, end: Callable[[Sequence[Send]], Awaitable[None]]) -> None:
-        """What is staged is sent, or nothing is."""
+        """Call `end` with the staged content, and remove that once the transaction has it."""
         staged = self._staged()
         try:
             with staged.being_published():
@@ -318,7 +318,7 @@ class DraftDirectory(Directory):
         return found
 
     def _sends(self, files: Sequence[tuple[Path, str]]) -> Sequence[Send]:
-        """What of it goes where."""
+        """Return the staged files and their destinations."""
         found: dict[tuple[str, ...], list[tuple[Path, str]]] = {}
         for path, inside in files:
             kind, *names = inside.split("/")
@@ -344,7 +344,7 @@ class DraftDirectory(Directory):
 
 
 class DraftPlace(ReceivingDirectory):
-    """An address or a queue within a transaction: what is written here waits for its end."""
+    """An address or queue within a transaction: content written here waits for its end."""
 
     def __init__(
         self, context: MountContext, parent_inode: int, of: DraftDirectory, address_name: str

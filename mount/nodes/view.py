@@ -13,7 +13,7 @@ from journalfs_mount.nodes.base import Directory, MountContext, Selection
 
 
 class ViewDirectory(Directory):
-    """What files and directories in one need of it."""
+    """The view's directory as far as its files and directories need it."""
 
     __slots__ = ("address_name",)
 
@@ -48,8 +48,8 @@ class ViewDirectory(Directory):
         """Names of the queue's address and of the queue."""
 
     def selectors(self) -> Sequence[str] | None:
-        """What a message of the queue must satisfy to be in the view; None for views that are no selection of
-        a queue, which have no streams.
+        """The selectors that a message of the queue must satisfy to be in the view; None for views that are
+        no selection of a queue, which have no streams.
         """
         return None
 

@@ -17,7 +17,7 @@ Found = VirtualDirectory | VirtualFile | None
 
 
 class VirtualFileNode(Node):
-    """A made file. It is asked for anew at each request, so that it may change or go at any time."""
+    """A generated file. Its content is fetched again at each request, so it may change or go at any time."""
 
     __slots__ = ("_address_name", "_find")
 
@@ -66,7 +66,7 @@ class VirtualFileNode(Node):
 
 
 class VirtualDirectoryNode(Directory):
-    """A made directory. It is asked for anew as well: what it was made of may have moved."""
+    """A generated directory. It is fetched again at each request, since its source may have moved."""
 
     def __init__(self, context: MountContext, parent_inode: int, find: Callable[[], Found]) -> None:
         super().__init__(context, parent_inode)
@@ -110,7 +110,9 @@ class VirtualDirectoryNode(Directory):
 
 
 def is_file(found: VirtualDirectory | VirtualFile) -> TypeGuard[VirtualFile]:
-    """Protocols are told apart by what only a file has. Its size may take work to find."""
+    """Tell a file from a directory by an attribute that only files have, and whose look-up is cheap: the size
+    may take work.
+    """
     return hasattr(found, "open")
 
 

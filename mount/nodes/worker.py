@@ -1,7 +1,7 @@
-"""`.take`, and its readers that acknowledge messages by writing, and by nothing else.
+"""`.take` with readers that acknowledge messages by writing only.
 
-What a reader that only reads has consumed is told from how it ends (`stream.Taking`). For one that has it
-open for reading and writing, neither reading on nor closing acknowledges.
+A reader that only reads acknowledges by how it ends (`stream.Taking`). For one that has the file open for
+reading and writing, neither reading on nor closing acknowledges.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Working(Consuming):
     # -- the end ---------------------------------------------------------------------------------------------
 
     async def release(self) -> None:
-        """The last close, by whatever way: what was not answered goes back, and that counts as an attempt."""
+        """The last close: unanswered messages are released, and that counts as an attempt."""
         await super().release()
         await self._give_back(failed=True)
         with self._node.context.noted(self._node.path):
@@ -173,8 +173,8 @@ def _id_of(delivery: Delivery) -> object:
 
 
 class TakeFile(StreamFile):
-    """Its size is 0: whoever copies by size takes nothing. Only the owner of the mount may read it, for
-    reading takes away.
+    """A file of size 0, so that a program that copies by size takes nothing. Only the owner of the mount may
+    read it, since reading takes messages away.
     """
 
     __slots__ = ()

@@ -1,4 +1,6 @@
-"""Files that are being written in an address or queue: they become messages, and the name goes."""
+"""Files that are written in an address or queue: their bytes become messages, and the name goes with the last
+close.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ class Destination:
 
 
 class WritersPatience:
-    """How those who write to a handle wait for room in a full address: not at all if it is non-blocking."""
+    """How a writer waits for room in a full address: not at all if its handle is non-blocking."""
 
     def __init__(self, node: Node, flags: int) -> None:
         self._node = node
@@ -110,19 +112,19 @@ class Dropping:
 
 @dataclass(slots=True)
 class Refusal:
-    """What a change of a file was refused with, so that whatever of it is not published never will be."""
+    """The error that refused a change of a file. Once set, nothing more of this file is published."""
 
     number: int
     """The errno."""
     final: bool
     """Not because it had to wait: then the same can be written again. Of others an event says why."""
     stuck: bool
-    """Something was unfinished at that moment, or would have been with what was refused. What would come next
-    would follow on a gap.
+    """True if an unfinished message was there, or would have been with the refused bytes: later bytes would
+    follow a gap.
     """
     unkept: bool = False
-    """The store, or its disk, could not keep what is unfinished. It may be able to by the next close; but who
-    was told so writes it anew, and it would come twice.
+    """True if the store or its disk could not keep the unfinished rest. The next close may succeed, but its
+    writer has got an error and writes the rest again, so it would come twice.
     """
 
 
@@ -131,7 +133,7 @@ _NOT_NOW: Final = frozenset((errno.EAGAIN, errno.EINTR))
 
 
 class WritingFile(OpenedFile):
-    """A handle that something is published by. Its name is there as long as one of these is open."""
+    """A handle whose bytes are published. The file's name exists as long as one of these is open."""
 
     __slots__ = (
         "_appends", "_context", "_could_end", "_flushed", "_hole_end", "_key", "_name", "_node", "_patience",
@@ -173,7 +175,7 @@ class WritingFile(OpenedFile):
         self._patience.opener = thread
 
     async def write(self, offset: int, data: bytes) -> None:
-        """Take bytes in the order in which they come. What other handles write is not mixed in."""
+        """Publish bytes, in the order of the calls. Bytes of other handles are not mixed in."""
         await self._take_turn()
         try:
             self._refuse_again()
@@ -196,8 +198,8 @@ class WritingFile(OpenedFile):
             self.warm()
 
     async def flush(self) -> None:
-        """Called for every descriptor that is closed, by children too, and before the first write. Whoever
-        has it open still may go on to write: a shell, whose commands close what it handed them.
+        """Called for each closed descriptor, also of child processes, and before the first write. Another
+        descriptor may still write: a shell closes the one it handed to a command.
         """
         await self._flush(lambda: not is_open(self.inode, near=self._patience.opener))
 
@@ -227,7 +229,7 @@ class WritingFile(OpenedFile):
             self.warm()
 
     async def _make_durable(self, is_last: Callable[[], bool], *, unfinished: bool) -> bool:
-        """Whether what is unfinished could end where it does."""
+        """Make the content durable. Returns True if the unfinished rest could end here."""
         ends = unkept = False
 
         def ends_here() -> bool:
@@ -249,7 +251,7 @@ class WritingFile(OpenedFile):
             raise
 
     async def sync(self) -> None:
-        """Keep what was written, whatever is to follow."""
+        """Make the content durable, whatever follows."""
         await self._flush(lambda: False)
         self._synced_bytes = self.size_bytes
 
@@ -267,7 +269,7 @@ class WritingFile(OpenedFile):
         self._publisher.lines_published(size_bytes, lines)
 
     def failed(self, error: Exception) -> None:
-        """The front could not, and whoever wrote them was told so."""
+        """Note that the front failed to write lines. Their writer has got the error."""
         try:
             with self._context.noted(self._node.path, self._consequence):
                 raise error
@@ -295,14 +297,16 @@ class WritingFile(OpenedFile):
                 self._turn.release()
 
     async def forget(self) -> int | None:
-        """Its name was removed: how many bytes are dropped. None where nothing would have been published."""
+        """Drop the content after the file's name was removed. Returns the dropped bytes; None if nothing
+        would have been published.
+        """
         self._cool()
         dropped_bytes = await self._publisher.forget()
         return None if isinstance(self._publisher, Dropping) else dropped_bytes
 
     def truncate(self, size_bytes: int) -> None:
-        """Only to the size that it has: what was taken may be published, and nothing is made up. A file that
-        is one message may get zeros at its end, as copies of sparse files do.
+        """Allow only the present size: published bytes cannot be taken back, and none are made up. A file
+        that is one message may get zeros at its end, as copies of sparse files do.
         """
         if size_bytes == self.size_bytes:
             return
@@ -336,12 +340,12 @@ class WritingFile(OpenedFile):
         self._refusal, self._flushed = Refusal(number, final, stuck), False
 
     def _refuse_again(self) -> None:
-        """What has been said once is not said with each write that follows."""
+        """Raise the earlier error for each further write, without another event."""
         if self._refusal is not None and self._refusal.stuck:
             raise refuse(self._refusal.number)
 
     def _refuse_end(self, refusal: Refusal) -> None:
-        """Something is not published that a write took: who closes it is told, once with an event."""
+        """Raise an error at close for bytes that a write took and that are not published, with one event."""
         if refusal.final:
             raise refuse(refusal.number)
         refusal.number = errno.EIO if refusal.number == errno.EINTR else refusal.number
@@ -437,7 +441,7 @@ class WrittenFile(Node):
         return self.shown(size_bytes, self.context.now_ns(), attributes_s=ATTRIBUTES_S)
 
     def open(self) -> OpenedFile:
-        """Nothing can be read: it is messages already, or not yet."""
+        """Refuse to open for reading: the content is messages already, or not yet."""
         raise refuse(errno.EACCES)
 
     def open_to_write(self, flags: int) -> WritingFile:
@@ -486,7 +490,7 @@ def written_file(
 
 
 def made_file(directory: Directory, destination: Destination, made: MadeFile) -> WritingFile:
-    """The same of what the front made and opened."""
+    """Return the handle of a file that the front created and opened."""
     node = _written(directory, destination, made.name, dropped=False)
     key = node_key(directory.inode, made.name, _version(directory))
     directory.context.nodes.adopt(node, made.inode, key, made.lookups)
