@@ -26,10 +26,9 @@ CORE: Final = (
 """The folders that must be held in one head."""
 
 RIDDLE: Final = re.compile(
-    r"(?:^|[.:;] )(?:(?:Of|From|In|By|For|To|With|As|Where|If|When|Until|Whether|So|But|And|How) "
-    r"(?:who|what|whoever|whatever|those|nobody)\b"
-    r"|(?:Who|What|Whoever|Whatever|Those|They|Nobody|Somebody|Others|Such|It|Its|Their|The same)\b)"
-    r"|\b(?:whoever|whatever|anew|meanwhile|by then)\b",
+    r"(?:^|[.:;] )(?:(?:Of|From|In|By|For|To|With|As|Where|If|When|Until|Whether|So|But|And|How) )?"
+    r"(?:who|what|whoever|whatever|those|they|nobody|somebody|others|such)\b"
+    r"|^(?:It|Its|Their|The same)\b|\b(?:whoever|whatever|anew)\b",
     re.IGNORECASE,
 )
 """A sentence whose subject has no name. A sentence that avoids these words can still be a riddle."""

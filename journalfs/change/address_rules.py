@@ -1,4 +1,4 @@
-"""What an address's settings ask of whoever writes: looked up once, and again when settings changed."""
+"""The settings of an address that writers obey, looked up once and again after a change of the settings."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ExpiryRule:
 
 
 AS_STATED: Final = ExpiryRule(never=False, delay_ms=-1, min_ms=-1, max_ms=-1)
-"""What there is where no setting says anything."""
+"""The rules of an address without any setting."""
 
 
 @dataclass(slots=True)

@@ -1,7 +1,6 @@
 """Remembers since when a queue or an address was not used, which decides whether it is deleted by itself.
 
-Nothing of this is on disk, nor does a broker keep it: what was there when the store was opened counts as not
-used.
+Nothing of this is on disk, nor does a broker keep it: a queue counts as unused since the store was opened.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a queue knows of a message, beside that it is there: how it is changed by an extended attribute."""
+"""Changes the facts that a queue keeps about a message, by an extended attribute."""
 
 from __future__ import annotations
 

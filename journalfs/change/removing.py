@@ -360,7 +360,7 @@ class Removing:
         return state.find(state.register_queue(queue), message_id) >= 0 or not state.message_refs(message_id)
 
     def is_leaving(self, queue: QueueId, message_id: MessageId) -> bool:
-        """Whether somebody but a reader is about to take it out of the queue."""
+        """Return True if a task other than a reader is about to take the message out of the queue."""
         return self._claims.has(queue, message_id) and not self.is_with_reader(queue, message_id)
 
     def is_with_reader(self, queue: QueueId, message_id: MessageId) -> bool:

@@ -1,4 +1,4 @@
-"""What everybody works with who changes a store."""
+"""The parts of an open store that every task which changes it works with."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from journalfs.views.queues import StoreQueue
 
 
 class ChangedStore(Protocol):
-    """The store: what of it is durable, and shown, and what it takes."""
+    """The store as its changing tasks see it: what is durable, what is visible, and what it accepts."""
 
     async def published(self) -> None:
         """Return when everything that was staged is durable, and shown."""
@@ -36,19 +36,23 @@ class ChangedStore(Protocol):
         """Return when what was staged up to there is."""
 
     async def settled_unbroken(self, position: Position, *, only_adds: bool) -> None:
-        """The same for who must not be cancelled."""
+        """Return when everything staged up to `position` is durable and visible, without delivering a
+        cancellation.
+        """
 
     async def show(self) -> None:
-        """Something is durable that was not before: whoever looks sees it."""
+        """Make visible what became durable."""
 
     def refuse_failed(self) -> None:
         """Raises where nothing can be changed any more, or at the moment."""
 
     def current(self) -> bool:
-        """Take over what is durable; False where it cannot be, as while the journal is being read anew."""
+        """Apply the durable records to the live state; False where that is not possible now, as while the
+        journal is read again.
+        """
 
     async def catch_up(self) -> None:
-        """The same while a long change is staged: so there is little left of it when that is done."""
+        """Apply durable records while a long change is staged, so that little is left at its end."""
 
     def refuse_message(self, message: Outgoing) -> None:
         """Raise where the store has no place for such a message."""
@@ -122,5 +126,7 @@ class StoreParts:
         )
 
     async def settle(self, position: Position) -> None:
-        """It is durable on return, and shown, also if this is cancelled."""
+        """Return when everything staged up to `position` is durable and visible. A cancellation is delivered
+        afterwards.
+        """
         await unbroken(lambda: self.store.settled(position))

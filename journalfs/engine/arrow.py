@@ -35,13 +35,13 @@ class Lines(NamedTuple):
     messages: int
     queue: bytes
     keep: object
-    """What must live as long as the pointer."""
+    """The objects that must live as long as the pointer."""
     read: Callable[[], None]
     """Is called once they are read: raises where their bytes were not what they were."""
 
 
 class _Source:
-    """What the batches of a stream are made of."""
+    """The parts that the batches of a stream are made of."""
 
     def __init__(
         self, columns: Any, batches: Iterator[Lines], bytes_max: int, done: Callable[[], None]

@@ -1,4 +1,4 @@
-"""What is of one size in messages, as lists: for who looks at many and asks for little of each.
+"""The fields of fixed size of many messages, as lists.
 
 `journalfs.python.rows` calls it. Nothing here reads a body, and nothing needs numpy.
 """

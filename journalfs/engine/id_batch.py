@@ -52,8 +52,8 @@ class UpdateBatch:
 
 
 class DeleteBatch:
-    """Deletes of many messages. What is not there, is held by an open transaction or is in a queue is passed
-    over.
+    """Deletes of many messages. Messages that are gone, held by an open transaction or still in a queue are
+    passed over.
     """
 
     __slots__ = ("_done", "_flags", "_ids", "_records", "count", "staged_records")
@@ -102,7 +102,7 @@ class IdSet:
             check(lib.jfs_ids_fill(self._pointer, view, len(ids)), "filling a set of ids")
 
     def without(self, ids: array[int]) -> array[int]:
-        """Those that are not in the set, in their order."""
+        """Return the ids that are not in the set, in their order."""
         out = array("q", bytes(8 * len(ids)))
         if not ids:
             return out

@@ -1,7 +1,7 @@
-"""Bodies that their clients compressed: any range of what they inflate to, in a few megabytes of memory.
+"""Bodies that clients compressed: any range of the inflated bytes, in a few megabytes of memory.
 
-The C core inflates a stretch when it is looked at, and keeps places in the stream to go on from. How long a
-body is has to be known before: that is counted, a step at a time, so that whoever counts may stop.
+The C core inflates a stretch when it is read, and keeps places in the stream to go on from. The length of a
+body must be known before: it is counted in steps, so that the caller may stop in between.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ STEP_BYTES: Final = 16 << 20
 
 
 def inflate_bytes(content: bytes, bytes_max: int) -> bytes:
-    """What is in memory, inflated. Raises ValueError where it is no stream, or longer than it may be."""
+    """Return the inflated bytes of a stream in memory. Raises ValueError if it is no stream, or inflates to
+    more than `bytes_max`.
+    """
     stream = zlib.decompressobj()
     try:
         inflated = stream.decompress(content, bytes_max)
@@ -33,8 +35,8 @@ def inflate_bytes(content: bytes, bytes_max: int) -> bytes:
 
 
 class Inflating:
-    """A zlib stream (RFC 1950) whose length is not known yet. What stands behind its end is ignored, as a
-    broker does.
+    """A zlib stream (RFC 1950) whose length is not known yet. Bytes behind its end are ignored,
+    as in a broker.
     """
 
     def __init__(self, path: Path, *, bytes_max: int) -> None:
@@ -66,12 +68,14 @@ class Inflating:
         return True
 
     def expect(self, size_bytes: int) -> None:
-        """It was counted before. Where it is not so long, looking behind its end is as with a torn file."""
+        """Set a length that was counted before. If the stream is shorter, reading behind its end fails as for
+        a torn file.
+        """
         self.size_bytes = size_bytes
         lib.jfs_inflated_expect(self._body, size_bytes)
 
     def shown(self) -> InflatedBody:
-        """What it inflates to, once it was counted."""
+        """Return the inflated body, once its length is known."""
         out = ffi.new("const uint8_t **")
         check(lib.jfs_inflated_show(self._body, out), f"mapping {self.path}")
         body = self._body

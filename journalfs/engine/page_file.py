@@ -37,7 +37,9 @@ class PageFile:
             raise
 
     def begin(self) -> None:
-        """Have it be there, empty, whatever happens from now on; a file is, by being opened."""
+        """Make sure that the page exists, empty, even if nothing more is written. A file exists once it is
+        opened.
+        """
 
     def append(self, data: bytes | bytearray) -> None:
         view = memoryview(data)
@@ -56,7 +58,7 @@ class PageFile:
             os.fdatasync(self._descriptor)
 
     def lost(self) -> OSError | None:
-        """Why whoever reads the page would not find what was appended."""
+        """Return why a reader would not find the appended bytes under the page's name; None: it would."""
         return self._place.lost(self.size_bytes)
 
     def close(self) -> None:
@@ -124,13 +126,13 @@ class PageStore:
     """Where pages are kept: files below the paging directory, and for a store in a database its tables."""
 
     page_bytes_max = sys.maxsize
-    """What no page is to be longer than, whatever an address says."""
+    """Upper bound of a page, whatever an address's settings say."""
 
     def __init__(self, *, datasync: bool) -> None:
         self.datasync = datasync
 
     def new_folder(self, parent: Path, new_id: Callable[[], int]) -> Path:
-        """What the folder of another address is called. `new_id` draws an id that nothing has."""
+        """Return the name of a new address folder. `new_id` draws an id that nothing has."""
         return parent / str(uuid.uuid1())
 
     def make_folder(self, folder: Path, name: str, address: str) -> None:

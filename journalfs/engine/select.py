@@ -107,7 +107,7 @@ def verdict_room(count: int) -> Any:
 
 
 def chosen(said: Any, values: array[int], which: int) -> array[int]:
-    """Those of an array('I') of which a verdict in `said` is `which`."""
+    """Return those of `values`, an array('I'), whose verdict in `said` is `which`."""
     out = array("I", bytes(4 * len(values)))
     if values:
         count = lib.jfs_verdicts_choose(said, u32_pointer(values), len(values), which, u32_pointer(out))
@@ -120,7 +120,7 @@ def _i64(values: array[int]) -> Any:
 
 
 class Verdicts:
-    """What a selector said of messages, by id: about three bits each where ids are near each other."""
+    """The verdicts of a selector, by message id: about three bits each for ids near each other."""
 
     __slots__ = ("_pointer",)
 

@@ -17,7 +17,7 @@ RANGE: Final[int] = lib.JFS_RANGE
 
 
 class FileTorn(JournalfsError):
-    """A file lost bytes while it was being read: somebody truncated it."""
+    """A file lost bytes while it was read: another program cut it."""
 
     identifier = "file-torn"
 

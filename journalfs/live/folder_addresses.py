@@ -1,4 +1,4 @@
-"""Which address each page folder is of: what its `address.txt`, the bindings and its pages say."""
+"""Assigns page folders to addresses, by their `address.txt`, the bindings and their pages."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class FolderAddresses:
     def __init__(self, core: OpenStore) -> None:
         self._core = core
         self.wrong: Sequence[Damage] = ()
-        """What is wrong with which folder is of which address."""
+        """Damage: folders whose address is contradicted."""
         self._unsure = False
-        """It depends on more than a folder's own name for it."""
+        """True if the assignment depended on more than the folders' own names."""
         self._assigned: BindingsState | None = None
-        """What all folders were assigned to addresses by."""
+        """The bindings of the last assignment."""
         self._by_ascii: tuple[BindingsState | None, Mapping[str, Sequence[str]]] = (None, {})
         self._by_records: dict[Path, tuple[PageFolder, BindingsState, _Said]] = {}
 

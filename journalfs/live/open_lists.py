@@ -1,8 +1,8 @@
 """Lists of messages that open files and directories hold, shared by all that were opened at one moment.
 
 A list takes 70 bytes a message. Without sharing, a thousand openings of `.all.jsonl` of a queue of 200,000
-messages took gigabytes, whoever made them. Views make and find lists here; a list goes with the last file
-that has it open. Whoever serves several users asks `journalfs.api.memory_of` what an opening holds.
+messages took gigabytes. Views make and find lists here; a list goes with the last file that has it open. A
+server of several users asks `journalfs.api.memory_of` for the memory of an opening.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from journalfs.live.runs import Content, JournalSegment, Run, at_once, segments_
 from journalfs.live.sources import BytesSource, Segment, SegmentedSource
 
 LINE_BYTES: Final = 72
-"""What a list holds of a message: its `jfs_line`, the offset of its line, and its reference."""
+"""Bytes of a list for each message: its `jfs_line`, the offset of its line, and its reference."""
 
 READING_BYTES: Final = 4 * WINDOW_BYTES_MAX
-"""What one opening may hold of what it reads: windows that are rendered ahead, and the one before them."""
+"""Bytes that one opening may hold for reading: windows rendered ahead, and the one before them."""
 
 
 class OpenList:
@@ -63,7 +63,7 @@ ListT = TypeVar("ListT")
 
 
 class Shared(Generic[ListT]):
-    """What is open, by what tells one moment from all others."""
+    """The open lists, by a key that identifies their moment."""
 
     def __init__(self) -> None:
         self._open: WeakValueDictionary[Hashable, ListT] = WeakValueDictionary()
@@ -76,5 +76,5 @@ class Shared(Generic[ListT]):
         return found
 
     def forget(self, key: Hashable) -> None:
-        """It cannot be rendered as it was measured: nobody else gets it."""
+        """Stop sharing a list, since it cannot be rendered as it was measured."""
         self._open.pop(key, None)

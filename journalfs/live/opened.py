@@ -71,7 +71,7 @@ class OpenStore:
     live_broker: bool = False
     """True while a broker holds the store's lock: bytes may be overwritten soon after they were read."""
     settings: KnownSettings | None = None
-    """As they were when somebody asked for them; ask `settings_in_force`."""
+    """The settings at the last call of `settings_in_force`; call that instead of reading this."""
     in_use: Mapping[str, tuple[Value, str]] = field(default_factory=dict)
     """Settings of the journal that are in force though something else is configured, and why."""
     waking: Waking = field(default_factory=Waking)

@@ -34,11 +34,11 @@ class PageParts:
     """Another one when something became a part."""
     _ends: dict[PageNumber, int] = field(default_factory=dict)
     promised: int | None = None
-    """Of what is in no part yet and came to the journal: the number of the part that it is going to be, or
-    begins; it was listed by that.
+    """The number of the next part of the journal's messages, under which they are listed already; None: no
+    name was given.
     """
     _promised: dict[PageNumber, int] = field(default_factory=dict)
-    """The same of what is in each page."""
+    """The numbers of the next parts of each page's messages."""
 
     def promise(self, names: PartNames, next_number: int) -> int | None:
         """The number of the next part of the journal's, by whose name its messages are listed from now on.
@@ -49,7 +49,9 @@ class PageParts:
         return self.promised
 
     def promise_page(self, names: PartNames, paged: PagedAddress, page: PageNumber) -> int | None:
-        """The same for a page. Those before it are promised theirs, too: names go up with pages."""
+        """Return the number of the next part of a page. Pages before it get theirs first, since names rise
+        with pages.
+        """
         for number in self._unsealed(paged):
             if number <= page and number not in self._promised:
                 promised = names.next_from(max(self.next_number - PAGE_PART_BASE, self.numbers_from))
@@ -87,9 +89,9 @@ class PageParts:
     def seal(
         self, paged: PagedAddress, *, now_ms: int, numbers: range, undecided: Set[PageNumber] = frozenset()
     ) -> bool:
-        """Put everything unsealed into parts, a page at a time, and forget pages that are gone. Pages that
-        are `undecided`, and those behind them, wait: what comes to count in a part would make it grow. False
-        if `numbers` did not suffice.
+        """Put all messages into parts, a page at a time, and forget pages that are gone. Pages that are
+        `undecided`, and those behind them, wait: messages that come to count later would make a part grow.
+        Returns False if `numbers` did not suffice.
         """
         existing = set(paged.numbers())
         self.parts = [part for part in self.parts if part.page in existing]
@@ -111,12 +113,12 @@ class PageParts:
         return True
 
     def run(self, paged: PagedAddress, part: PagePart) -> PageRun:
-        """What is live of a part now."""
+        """Return the live messages of a part."""
         stretch = paged.stretch(part.page, self.queue, part.start, part.end)
         return PageRun(part.page, stretch, part.sealed_ms)
 
     def tail(self, paged: PagedAddress) -> list[PageRun]:
-        """What is live and in no part yet."""
+        """Return the live messages that are in no part yet."""
         runs: list[PageRun] = []
         for number in reversed(paged.numbers()):
             start, records = self.sealed_end(number), paged.summary(number).records

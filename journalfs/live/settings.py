@@ -20,8 +20,8 @@ ROUTING_TYPES: Final = "routing-types"
 
 
 def settings_in_force(core: OpenStore) -> SettingsInForce:
-    """The same object for as long as neither settings in the bindings nor the configuration changed: whoever
-    keeps what it found out keeps the object beside it.
+    """Return the settings in force. The object stays the same while neither the settings in the bindings nor
+    the configuration change, so a caller may compare it to know whether its own results hold.
     """
     stored, config, known = core.bindings.address_settings, core.layout.config, core.settings
     if known is None or known.stored is not stored or known.config is not config:
@@ -72,7 +72,7 @@ def address_attributes(core: OpenStore, address: Address) -> Mapping[str, bytes]
 
 
 def queue_settings(queue: Queue) -> dict[str, object]:
-    """The binding's settings by their names in broker.xml; those that are not set are left out."""
+    """Return the binding's settings by their names in broker.xml, without those that are not set."""
     if queue.lost:
         return {}
     binding = queue.binding

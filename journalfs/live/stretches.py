@@ -1,4 +1,4 @@
-"""What the lines of an open file are made of: for who reads messages and not their lines."""
+"""The stretches that the lines of an open file consist of, for readers of messages instead of lines."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Waking:
 
     @property
     def awaited(self) -> bool:
-        """Whether somebody waits who is not patient."""
+        """True if a waiter that is not patient waits."""
         return False in self._waiting
 
     def watched_by(self, watcher: Watcher) -> None:

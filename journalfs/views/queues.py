@@ -54,7 +54,7 @@ class ByName(Generic[_Thing]):
             self._all = None
 
     def all(self) -> Sequence[_Thing]:
-        """As they are now."""
+        """Return all things, in order of their names."""
         if self._all is None:
             self._all = tuple(map(self._things.__getitem__, self._names))
         return self._all

@@ -1,4 +1,4 @@
-"""Files that answer: whoever writes to one has it done, and reads what came of it."""
+"""Files that run a command: a write to one runs it, and the same file then reads as its result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Answer: TypeAlias = Callable[[bytes], Awaitable[Mapping[str, object]]]
 
 
 class AnsweringFile(Node):
-    """Its owner alone may ask."""
+    """A command file. Only its owner may write to it."""
 
     def __init__(self, context: MountContext, answer: Answer) -> None:
         super().__init__(context)

@@ -758,7 +758,7 @@ class MountContext:
         return self._removed_context
 
     def snapshot_open(self, snapshot: api.Snapshot) -> bool:
-        """Whether somebody has a file of a snapshot open."""
+        """Return True if a file of a snapshot is open."""
         context = self._snapshots.get(snapshot.identity)
         nodes = [self.nodes.node(opened.inode) for opened in self.opened] if context is not None else ()
         return any(node is not None and node.context is context for node in nodes)

@@ -1,7 +1,7 @@
-"""`.journalfs/history/`: what was sent in a range of time, for any range that a name says.
+"""`.journalfs/history/`: the messages sent in a range of time, for any range that a name says.
 
-Listed are days. What is in a range is laid out as the mount itself, and read when somebody looks into it; one
-that reaches into the present shows what came meanwhile when it is looked at again.
+Days are listed. A range is laid out as the mount itself, and read when a process first looks into it. One
+that reaches into the present shows new messages at the next look.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from journalfs_mount.process.shares import ASKER
 
 
 class MountControl(ControlNode):
-    """`.journalfs/`: what the store makes up, its snapshots, its history, and what was removed."""
+    """`.journalfs/`: the files that the store generates, its snapshots, its history, and removed messages."""
 
     def find(self, name: bytes) -> Node | None:
         context = self.context
@@ -54,7 +54,9 @@ EVERYBODY_READS: Final = Permissions(0o444)
 
 
 class OwnRefusals(Node):
-    """`.refused.jsonl`: what whoever reads it was refused, and why. Events of others are not in it."""
+    """`.refused.jsonl`: the requests of the reading user that were refused, and why. Events of other users
+    are not in it.
+    """
 
     def _lines(self) -> bytes:
         return self.context.report.refusals_of(ASKER.get().uid)

@@ -1,7 +1,7 @@
-"""`.journalfs/removed/`: what was removed lately, by address and queue, and the ways back.
+"""`.journalfs/removed/`: messages removed in the last minutes, by address and queue, and the ways back.
 
-It is read as the mount itself is. What is renamed from here to a queue is in that again; `.undo` brings back
-what a whole command removed.
+It reads as the mount itself does. A message that is renamed from here to a queue is in that queue again;
+`.undo` restores what a whole command removed.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class RemovedDirectory(StoreDirectory):
         return await Directory.create(self, name, flags, mode)
 
     async def _undo(self, asked: bytes) -> dict[str, object]:
-        """`last`, or `since MILLISECONDS`: what came back."""
+        """Restore the messages that `last`, or `since MILLISECONDS`, names, and return what came back."""
         self._mount.removing()
         words, removed, require = asked.split(), self._removed, self._mount.rights.require_targets
         plans = words[:1] == [b"dry-run"]

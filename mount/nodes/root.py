@@ -22,12 +22,14 @@ from journalfs_mount.nodes.written import Destination
 
 
 class ControlNode(VirtualDirectoryNode):
-    """`.journalfs/`: what the store makes up."""
+    """`.journalfs/`: the files that the store generates."""
 
     private: ClassVar[bool] = True
 
     def permissions(self) -> Permissions | None:
-        """What is here is of all addresses: nobody gets at it whom one of them keeps out."""
+        """Return permissions for the owner alone where any were set: the content is of all addresses, so a
+        user whom one of them keeps out must not read it.
+        """
         return OWNER_ALONE if self.context.kept_permissions else None
 
 

@@ -50,16 +50,18 @@ class SettingsFile(VirtualFileNode):
         self.context.changing().check_settings(self._target, self._queue_name, text)
 
     async def apply(self, text: bytes) -> None:
-        """Set what `text` says otherwise than it is, all of it or nothing. What it does not name stays."""
+        """Set the settings in `text` that differ from the present ones, all of them or none. Settings that it
+        does not name stay.
+        """
         with self.context.publications.begun(self._target), self.context.noted(self.path):
             await self.context.changing().write_settings(self._target, self._queue_name, text)
 
 
 class SettingsBeingWritten(OpenedFile):
-    """A handle that `.settings` is written by.
+    """A handle that writes `.settings`.
 
-    What is written takes effect as one, at the last close, which reaches nobody, and a shell does not look at
-    what closing a file says. So what there is so far is checked whenever a line ends, and at each close.
+    The written text takes effect as a whole, at the last close. The result of that reaches no caller, and a
+    shell ignores the result of its own close. So the text is checked whenever a line ends, and at each close.
     """
 
     def __init__(self, node: SettingsFile, *, appends: bool) -> None:
@@ -94,10 +96,10 @@ class SettingsBeingWritten(OpenedFile):
             await self._node.apply(bytes(self._text))
 
     async def end(self) -> None:
-        """Whoever writes it has not closed it: nothing is changed."""
+        """End without a change: its writer has not closed it."""
 
     def _refuse_again(self) -> None:
-        """What has been said once is not said with each write that follows."""
+        """Raise the earlier error for each further write, without another event."""
         if self._refused_with is not None:
             raise refuse(self._refused_with)
 

@@ -1,7 +1,7 @@
 """`.journalfs/snapshots/`: a directory for each snapshot, laid out as the mount itself.
 
-`mkdir` makes one and `rmdir` removes it. What is in one is read when somebody looks into it for the first
-time, and never changes.
+`mkdir` makes one and `rmdir` removes it. A snapshot is read when a process first looks into it, and never
+changes.
 """
 
 from __future__ import annotations

@@ -117,7 +117,9 @@ class Refusal:
     number: int
     """The errno."""
     final: bool
-    """Not because it had to wait: then the same can be written again. Of others an event says why."""
+    """True for all errors but EAGAIN and EINTR, after which the same bytes can be written again. An event
+    tells of the others.
+    """
     stuck: bool
     """True if an unfinished message was there, or would have been with the refused bytes: later bytes would
     follow a gap.
@@ -387,7 +389,7 @@ class WritingFile(OpenedFile):
                 await self._publisher.finish_flushed()
 
     def _is_promised(self) -> bool:
-        """Whether somebody asked for something of the unfinished rest to be kept."""
+        """Return True if a process asked for some of the unfinished rest to be durable."""
         return self.size_bytes - self._publisher.unfinished_bytes < self._synced_bytes
 
     def _check_place(self, offset: int) -> None:

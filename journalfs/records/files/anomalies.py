@@ -1,4 +1,4 @@
-"""Anomalies of the live state as damage: what records that are there say about records that are not."""
+"""Anomalies of the live state as damage: references of present records to missing ones."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ are how every killed broker leaves its journal, and an acknowledgement too many 
 
 
 class Doubt:
-    """Of one who goes on from what was read before: records come about messages that are not known. One that
-    was deleted by then may be acknowledged again, as brokers do, and only who reads everything anew knows it
-    from one that is lost.
+    """Tells a loader that goes on behind an earlier reading whether its state may be wrong: records about
+    unknown messages came. A message that was deleted may be acknowledged again, as brokers do, and only a
+    reading from the beginning tells it from a lost one.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Doubt:
         self._anomalies = state.counts().anomalies
 
     def arose(self, state: LiveState) -> bool:
-        """Whether such records came since the last call."""
+        """Return True if such records came since the last call."""
         before = self._anomalies
         self.begin(state)
         return self._anomalies > before and any(one.kind in _OF_UNKNOWN for one in state.anomalies())
@@ -128,15 +128,15 @@ class Contradictions:
 
     def __init__(self) -> None:
         self._appended: dict[int, bool] = {}
-        """By slot, files with checksums: whether they were appended to, not compacted."""
+        """True for files with checksums that were appended to, False for compacted ones; by slot."""
         self._chained: set[int] = set()
         """Slots of files that said how far the file before them had been written."""
 
     def of(
         self, read: ReadFile, mapped: MappedFile, scan: Scan, files: FileSet, name: str
     ) -> Iterator[Damage]:
-        """What the checksums among these records contradict. `name` is the file's; damage of the file before
-        it is of a file beside it.
+        """Return the damage that the checksums among these records reveal. `name` is the file's; damage in
+        the file before it is reported for that file.
         """
         checked = check_mapped(mapped, scan, read.file.file_id)
         yield from (mismatch_damage(name, found) for found in checked.mismatches)
@@ -158,7 +158,9 @@ class Contradictions:
                 yield Damage(place, read.position, end - read.position, MISSING_RECORDS, reason)
 
     def _was_appended_to(self, read: ReadFile, files: FileSet) -> bool:
-        """What compaction wrote begins right behind the header, mostly with a record that it counts up."""
+        """Return True if the file was appended to. A compacted file begins right behind the header, mostly
+        with a record whose count compaction raised.
+        """
         if read.slot in self._appended:
             return self._appended[read.slot]
         mapped = files[read.slot]

@@ -1,8 +1,9 @@
-"""Files whose header says that they were used again, which no other file bears out: the id is what changed.
+"""Finds files whose header says that they were used again, though no other file confirms it: then the id in
+the header was changed.
 
-A file is used again once nothing in it is needed, so later files say of each message in it that it is gone.
-Where all later files are there, and say that of some messages only, it never was used again. A broker opens
-the journal without them, and so is it shown; but they are damage.
+A file is used again once no record in it is needed, so later files tell that each message in it is gone. If
+all later files are there and tell it of some messages only, the file was never used again. A broker opens the
+journal without such files, and the mount shows it so; but they count as damage.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ FileT = TypeVar("FileT", bound=Named)
 
 
 def doubtful_files(files: Sequence[FileT]) -> list[FileT]:
-    """Those whose records carry another id than their header, where no file written later is missing."""
+    """Return the files whose records carry another id than their header, if no later file is missing."""
     if len(files) >= POOL_FILES:
         return []
     ids = {file.file_id for file in files}

@@ -18,7 +18,7 @@ from journalfs.showing import shown
 
 
 class KnownFile(msgspec.Struct, frozen=True):
-    """A journal file as it was when it was last read: what the index keeps of it."""
+    """A journal file at its last reading, as the index keeps it."""
 
     slot: int
     name: str
@@ -46,8 +46,8 @@ class ReadFile:
     prefix_crc: int = 0
     """CRC-32C of the bytes between header and `position`, as they were when they were read."""
     stamp: FileStamp = field(init=False)
-    """What the file was like before any of those bytes was read: as long as it is like that, they are the
-    same. It follows the file's own only where the checksum was found to be right.
+    """The file's stamp before any of the read bytes was read: while the file has it, they are unchanged. It
+    follows the file's stamp only after a right checksum.
     """
     end_crc: int | None = None
     """CRC-32C of the last bytes before `position`; `None` while nobody looked."""
@@ -137,7 +137,7 @@ class FileSet(Mapping[int, MappedFile]):
             self.unreadable.pop(slot, None)
 
     def mapped(self) -> list[tuple[int, MappedFile]]:
-        """Those that are mapped now, by slot."""
+        """Return the mapped files, by slot."""
         return list(self._mapped.items())
 
     def __iter__(self) -> Iterator[int]:

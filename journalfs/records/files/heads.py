@@ -36,7 +36,7 @@ def first_rid(content: bytes) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a look at one file found."""
+    """The result of a look at one file."""
 
     stamp: FileStamp
     content: bytes
@@ -46,7 +46,7 @@ class Head:
     empty: bool = False
     """The whole file is zeros: it was allocated and never used."""
     first_rid: int | None = None
-    """What the first record carries as its file's id, if anything was written."""
+    """The file id that the first record carries; None if the file has no record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ class Heads:
         self._turn = 0
 
     def looks(self, names: Collection[str]) -> list[Head | OSError]:
-        """Look at each file: what it begins with, or why that is not known.
+        """Look at each file, and return its first bytes or why they are unknown.
 
-        The same object as the last time means that nothing changed.
+        Returns the same object as the last call if nothing changed.
         """
         self._turn = (self._turn + 1) % HEADS_CHECKED_SHARE
         kept: dict[str, _Kept] = {}
@@ -87,7 +87,7 @@ class Heads:
         return found
 
     def doubt(self, name: str) -> None:
-        """Read this head in the next look, whatever the file's time says."""
+        """Have this head read again in the next look, whatever the file's time says."""
         known = self._kept.get(name)
         if known is not None:
             self._kept[name] = replace(known, confirmed=False)
@@ -163,7 +163,7 @@ def _read(held: int, name: str, directory: Path) -> Head:
 
 
 def _all_zeros(descriptor: int, size_bytes: int) -> bool:
-    """Whether a file holds nothing but zeros. Holes are not read: they may be longer than any memory."""
+    """Return True if a file holds only zeros. Holes are not read: they may be longer than any memory."""
     at = 0
     while at < size_bytes:
         try:

@@ -70,7 +70,7 @@ class WriteFile:
     was: FileId | None = None
     """Of a free file, the id that what it still holds belongs to, if somebody may ask for that."""
     kept: bool = False
-    """And others are used before it."""
+    """True if the file's content is kept for undoing removals: other free files are used before it."""
     retained: bool = False
     """The history has it, or need not have it."""
     going: bool = False

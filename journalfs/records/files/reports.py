@@ -1,4 +1,4 @@
-"""What keeps each file of a journal from being set free, from the ledger that counts it."""
+"""Reports what keeps each file of a journal from being freed, by a ledger of its records."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class FileReport:
     cancels_earlier: tuple[str, ...]
     """Earlier files that stay and in which it deletes something: without it that would come back."""
     cancelled_by_current: int
-    """What of it is cancelled by records of the current file: that counts once another file is begun."""
+    """Records of the file that the current file cancels: they count once another file is begun."""
     current: bool
     """Records are appended to it."""
     reclaimable: bool
@@ -114,7 +114,9 @@ class _Taken:
 
 
 class JournalAccount:
-    """Of one loader: what it loads anew is another journal."""
+    """The ledger of one loader's files. After the loader has read the journal again, it must be
+    made again.
+    """
 
     def __init__(self) -> None:
         self._ledger = Ledger()
@@ -123,7 +125,7 @@ class JournalAccount:
         """As of the last look, while nothing changes."""
 
     def reports(self, files: FileSet) -> Sequence[FileReport]:
-        """What keeps the files, as far as they were read. Raises OSError, FileTorn and CoreRefused."""
+        """Return what keeps the files, as far as they were read. Raises OSError, FileTorn and CoreRefused."""
         self._follow(files)
         if self._reports is None:
             self._reports = file_reports(self._ledger, [self._taken[slot] for slot in sorted(self._taken)])

@@ -1,9 +1,9 @@
-"""What compaction writes: of all records of old files those that still count, in their order.
+"""The content of compaction's outputs: of all records of old files those that still count, in their order.
 
 The rules are the broker's (docs/format/records.md), with three changes. A commit whose count does not fit
 drops its transaction, as a load does. Of delivery counts and schedules the last of each queue is kept, not
-the last of each message. A delete stays while an open transaction changes what it deletes, or a later commit
-would bring that back.
+the last of each message. A delete stays while an open transaction changes the deleted record, since a later
+commit would bring that back.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from journalfs.records.files.write_settings import round_up
 
 COMPACT_COUNT_MAX: Final = 127
 YOUNG_BELOW: Final = 2
-"""Records compacted less often than this are kept apart from older ones: they are likelier to go soon."""
+"""Records compacted less often than this are kept apart from older ones: they are more likely to be removed
+soon.
+"""
 
 ADD, UPDATE, DELETE = int(RecordKind.ADD), int(RecordKind.UPDATE), int(RecordKind.DELETE)
 ADD_TX, UPDATE_TX, DELETE_TX = int(RecordKind.ADD_TX), int(RecordKind.UPDATE_TX), int(RecordKind.DELETE_TX)
@@ -55,20 +57,20 @@ class _Held:
 
 @dataclass(frozen=True, slots=True)
 class Survivors:
-    """Who is alive: sorted ids of live records, ids of transactions that are open, or of which lost bytes may
-    have said how they ended.
+    """The surviving records: sorted ids of live records, and ids of transactions that are open, or whose end
+    may be among lost bytes.
     """
 
     live_ids: Sequence[int]
     open_transactions: frozenset[int]
     ended_later: frozenset[int] = frozenset()
-    """Transactions that have ended, in a file behind the old ones: what they hold there that is dead may go,
-    since their ends count what lies in their own file only.
+    """Transactions that ended in a file behind the old ones: their dead records there may go, since an end
+    counts only the records in its own file.
     """
 
     in_doubt: frozenset[int] = frozenset()
-    """Those among the open ones of which something is lost. Their PREPARE stays behind: it would count what
-    is left, and say that this is all.
+    """Open transactions that lost records. Their PREPARE is left out: it would count the remaining records
+    and so declare the transaction whole.
     """
 
     def prepared(self, tx_id: int) -> bool:
@@ -233,7 +235,9 @@ def output_limit(old: Sequence[WriteFile], file_size_bytes: int) -> int:
 
 
 def pays_apart(ledger: Ledger, old: Sequence[WriteFile], limit_bytes: int) -> bool:
-    """Whether young records are worth a file of their own: what fits into one file is not made two."""
+    """Return True if young records are worth a file of their own: records that fit into one file are not
+    divided.
+    """
     counted = ledger.counters(*(file.slot for file in old))
     return counted.live_bytes + counted.open_bytes > limit_bytes
 

@@ -53,7 +53,7 @@ class WriteSettings:
 
     @property
     def checksum_bytes(self) -> int:
-        """What each flush needs beside its records."""
+        """Bytes that each flush needs beside its records."""
         return CHECKSUM_BYTES if self.checksums else 0
 
 
