@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Never, TypeAlias
+from typing import Final, Never
 
 import trio
 
@@ -31,8 +31,6 @@ from journalfs.through.errors import NotThrough
 from journalfs.through.publisher import ThroughPublisher
 from journalfs.through.transactions import NoPrepared, ThroughTransactions
 
-SendFiles: TypeAlias = tuple[str, str | None, Sequence[tuple[Path, str]]]
-"""Where files go, and they, with the names that say what one message is."""
 PAUSED: Final = "user.journalfs.paused"
 
 
@@ -199,7 +197,7 @@ class ThroughStore(ReadingStore):
 
     @cached_property
     def transactions(self) -> ThroughTransactions:
-        return ThroughTransactions(self, self.core.clock)
+        return ThroughTransactions(self.publish_sends, self.staging_directory, self.core.clock)
 
     @property
     def prepared(self) -> NoPrepared:
@@ -226,7 +224,7 @@ class ThroughStore(ReadingStore):
 
     def set_aside(self, what: str, files: Sequence[Path]) -> None:
         names = ", ".join(file.name for file in files)
-        self.core.events.add("set-aside", f"{what}: {names}: not published, and dropped", what=what)
+        self.dropped(what, f"{names}: not published")
 
     def dropped(self, what: str, reason: str) -> None:
         self.core.events.add("dropped", f"{what}: {reason}", what=what, reason=reason)

@@ -6,9 +6,9 @@ management takes them one by one.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Never
+from typing import Never, TypeAlias
 
 from journalfs import door
 from journalfs.api import HeldInDraft, Patience, QueuePath, Send
@@ -17,8 +17,9 @@ from journalfs.errors import NameTaken, NoSuchName
 from journalfs.ids import MessageId
 from journalfs.through.errors import NotThrough
 
-if TYPE_CHECKING:
-    from journalfs.through.store import ThroughStore
+SendFiles: TypeAlias = tuple[str, str | None, Sequence[tuple[Path, str]]]
+"""Where files go, and they, with the names that say what one message is."""
+PublishSends: TypeAlias = Callable[[Sequence[SendFiles]], Awaitable[None]]
 
 _BY_ONE = "a broker takes messages away one by one, so none can be held by a transaction"
 
@@ -46,8 +47,10 @@ class ThroughDraft:
 class ThroughTransactions:
     """Those made here. They end with the mount: the broker knows nothing of one before its commit."""
 
-    def __init__(self, store: ThroughStore, clock: Clock) -> None:
-        self._store = store
+    def __init__(self, publish: PublishSends, staging: Callable[[], Path], clock: Clock) -> None:
+        """`publish` has the broker do all sends of one transaction; `staging` is a folder for files."""
+        self._publish = publish
+        self._staging = staging
         self._clock = clock
         self._drafts: dict[str, ThroughDraft] = {}
 
@@ -61,7 +64,7 @@ class ThroughTransactions:
         if name in self._drafts:
             raise NameTaken(f"there is a transaction {name}")
         now_ms = self._clock.now_ms()
-        staged = self._store.staging_directory() / "transactions" / f"{now_ms}-{len(self._drafts)}"
+        staged = self._staging() / "transactions" / f"{now_ms}-{len(self._drafts)}"
         door.make_folders(staged)
         self._drafts[name] = ThroughDraft(name, now_ms, (uid, gid), staged)
 
@@ -78,7 +81,7 @@ class ThroughTransactions:
 
     async def commit(self, name: str, sends: Sequence[Send], patience: Patience) -> None:
         self._named(name)
-        await self._store.publish_sends([(one.address, one.queue, one.files) for one in sends])
+        await self._publish([(one.address, one.queue, one.files) for one in sends])
         self._forget(name)
 
     async def prepare(self, name: str, xid: str, sends: Sequence[Send], patience: Patience) -> None:

@@ -100,13 +100,13 @@ class Broker:
         with self._logged:
             return "\n".join(self._log)
 
-    def start(self) -> None:
-        """Start and return once the broker is active.
+    def start(self, port: int | None = None) -> None:
+        """Start and return once the broker is active; at `port`, or at one that is free.
 
         A port found free may be taken before the broker binds it: a failed bind is tried again with another.
         """
         for attempt in range(1, PORT_ATTEMPTS_MAX + 1):
-            self._start_once(_free_port())
+            self._start_once(_free_port() if port is None else port)
             if "Address already in use" not in self.log:
                 return
             self.kill()

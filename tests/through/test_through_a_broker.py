@@ -278,7 +278,7 @@ def test_a_killed_broker_loses_and_doubles_nothing(artemis_home: Path, tmp_path:
                     before = len(answered)
                     eventually(lambda: len(answered) > before + 50, deadline_s=120, what="lines are written")  # noqa: B023
                     broker.kill()
-                    broker._start_once(port)
+                    broker.start(port)
                 before = len(answered)
                 eventually(lambda: len(answered) > before, deadline_s=120, what="it goes on")
             finally:
