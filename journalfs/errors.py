@@ -227,10 +227,16 @@ class Gone(JournalfsError, identifier="gone", errno=errnos.ESTALE):
 
 
 class StaleView(JournalfsError, identifier="stale-view", errno=errnos.ESTALE):
-    """A journal file that a broker used again after it was listed: all that was in it has been consumed."""
+    """A file of the store that is not what was listed: a broker used a journal file again, all of whose
+    messages were consumed, or somebody replaced, cut or overwrote it.
+    """
 
-    def __init__(self, file: Path | str) -> None:
-        super().__init__(f"{file}: used again by the broker since it was listed; look again")
+    def __init__(self, file: Path | str, *, missing: str | None = None) -> None:
+        """`missing`: what is no longer there, where more is known than that the file was used again."""
+        what = "used again by the broker since it was listed"
+        if missing is not None:
+            what = f"changed since it was listed: {missing}"
+        super().__init__(f"{file}: {what}; look again")
         self.file = str(file)
 
 

@@ -210,6 +210,29 @@ def address_of(mapping: Any) -> int:
     return int(ffi.cast("uintptr_t", mapping))
 
 
+def payload_bytes(lines: Array, index: int, bytes_max: int) -> bytes:
+    """Copy the beginning of a line's payload. Raises FileTorn."""
+    length = min(int(lines["payload_bytes"][index]), bytes_max)
+    out = ffi.new("uint8_t[]", max(length, 1))
+    start = ffi.cast("uint8_t *", int(lines["payload"][index]))
+    check(lib.jfs_copy(out, start, length), "reading a message")
+    return bytes(ffi.buffer(out, length))
+
+
+def first_out_of_place(lines: Array, mapping: Any, rid: int | None, *, in_page: bool) -> int | None:
+    """Return the first line whose payload is no longer behind the head of its record, None if all are. `rid`:
+    what each record of the journal file repeats of its id; None: unknown. Raises FileTorn.
+    """
+    wrong = ffi.new("uint64_t *")
+    if in_page:
+        status = lib.jfs_places_page(mapping, _lines(lines), len(lines), wrong)
+    else:
+        known = -1 if rid is None else rid
+        status = lib.jfs_places_journal(mapping, known, _lines(lines), len(lines), wrong)
+    check(status, "looking for messages where they were")
+    return None if wrong[0] == len(lines) else int(wrong[0])
+
+
 def by_file(lines: Array, files: Mapping[int, MappedFile]) -> dict[int, Array]:
     """Positions of the lines that point into each of the files (by slot), in their order. Raises CoreRefused
     when a line points into none.

@@ -41,6 +41,7 @@ HEADERS: Final = struct(
 """What an audit reads of a message."""
 
 FINDINGS_SHOWN: Final = 200
+_RECORD: Final = ("at", "file", "offset", "userType", "mark")
 
 WAITING: Final = "waiting"
 HELD: Final = "held"
@@ -106,8 +107,8 @@ def _messages(done: DataFrame) -> DataFrame:
     added = done.filter(f.col("kind").isin(*live.ADDS, *live.UPDATES) & _is(live.LARGE, live.MESSAGE))
     return (
         added.groupBy("id")
-        .agg(f.min("at").alias("since"), f.max(f.struct("at", "file", "offset", "userType")).alias("record"))
-        .select("id", "since", "record.file", "record.offset", "record.userType")
+        .agg(f.min("at").alias("since"), f.max(f.struct(*_RECORD)).alias("record"))
+        .select("id", "since", *(f"record.{name}" for name in _RECORD[1:]))
     )
 
 
@@ -191,14 +192,13 @@ def _in_pages(facts: _Facts, pages: DataFrame) -> DataFrame:
 
 def _journal_messages(spark: SparkSession, files: Files, known: DataFrame) -> DataFrame:
     source = f.when(_is(live.LARGE), SOURCE_CORE_LARGE).otherwise(SOURCE_PERSISTER).alias("source")
-    rows = known.join(live.journal_payloads(spark, files.journal), ["file", "offset"])
+    rows = live.with_journal_payloads(spark, files.journal, known)
     return rows.select("id", source, "body")
 
 
 def _page_messages(spark: SparkSession, files: Files, pages: DataFrame) -> DataFrame:
-    rows = pages.select("file", "offset", "source").join(
-        live.page_payloads(spark, files.pages), ["file", "offset"]
-    )
+    places = pages.select("file", "offset", "mark", "source")
+    rows = live.with_page_payloads(spark, files.pages, places)
     return rows.select(f.lit(0).cast("long").alias("id"), "source", "body")
 
 

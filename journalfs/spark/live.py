@@ -20,10 +20,11 @@ from pyspark.sql.types import StructType
 
 from journalfs.clock import SystemClock
 from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_PERSISTER
+from journalfs.errors import StaleView
 from journalfs.spark.decode import decode_messages
 from journalfs.spark.options import DEFAULT_BATCH_BYTES, Options
 from journalfs.spark.place import database_of
-from journalfs.spark.record_files import PAGES, RECORDS, decoded
+from journalfs.spark.record_files import MARK, PAGES, RECORDS, decoded
 from journalfs.spark.schema import check_schema, usual_schema
 from journalfs.spark.source import BatchReader
 from journalfs.spark.storage import Files, files_of
@@ -33,9 +34,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 SLIM: Final = StructType(
-    [one for one in RECORDS.fields if one.name not in ("compactCount", "inDamage", "bytes", "body")]
+    [
+        *(one for one in RECORDS.fields if one.name not in ("compactCount", "inDamage", "bytes", "body")),
+        MARK,
+    ]
 )
-SLIM_PAGES: Final = StructType([one for one in PAGES.fields if one.name != "body"])
+SLIM_PAGES: Final = StructType([*(one for one in PAGES.fields if one.name != "body"), MARK])
 
 ADDS: Final = ("ADD", "ADD_TX")
 UPDATES: Final = ("UPDATE", "UPDATE_TX")
@@ -134,8 +138,10 @@ def by_id(effects: Effects) -> DataFrame:
     counts = ~f.col("waits")
     message = counts & f.col("kind").isin(*ADDS, *UPDATES) & _is(LARGE, MESSAGE)
     of_id = Window.partitionBy("id")
-    place = f.struct("at", "file", "offset", "userType")
-    said = effects.facts.select("id", "kind", "userType", "a", "b", "c", "file", "offset", "at", "waits")
+    place = f.struct("at", "file", "offset", "userType", "mark")
+    said = effects.facts.select(
+        "id", "kind", "userType", "a", "b", "c", "file", "offset", "mark", "at", "waits"
+    )
     return (
         said.repartition("id")
         .withColumns(
@@ -146,7 +152,7 @@ def by_id(effects: Effects) -> DataFrame:
             }
         )
         .filter(~f.col("gone") | f.col("waits"))
-        .drop("gone", "file", "offset")
+        .drop("gone", "file", "offset", "mark")
     )
 
 
@@ -176,6 +182,7 @@ def references(facts: DataFrame) -> DataFrame:
         "record.file",
         "record.offset",
         "record.userType",
+        "record.mark",
         f.when(f.col("deliveries.at") > f.col("referred"), f.col("deliveries.b")).alias("deliveryCount"),
         f.when(f.col("schedule.at") > f.col("referred"), f.col("schedule.b")).alias("scheduledMs"),
     )
@@ -206,20 +213,39 @@ def paged(facts: DataFrame, pages: DataFrame) -> DataFrame:
     return (
         rows.join(complete, ["queueId", "page"], "left_anti")
         .join(consumed, ["queueId", "page", "number"], "left_anti")
-        .select("queueId", "file", "offset", "id", "source")
+        .select("queueId", "file", "offset", "mark", "id", "source")
     )
 
 
-def journal_payloads(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """Records of messages with their bytes."""
-    wanted = StructType([RECORDS[name] for name in ("file", "offset", "kind", "userType", "body")])
+def with_journal_payloads(spark: SparkSession, paths: Sequence[str], rows: DataFrame) -> DataFrame:
+    """Rows of places in the journal (`file`, `offset`, `mark`) with the bytes of the messages there."""
+    wanted = StructType([RECORDS[name] for name in ("file", "offset", "kind", "userType", "body")]).add(MARK)
     found = decoded(spark, list(paths), wanted).filter(f.col("userType").isin(LARGE, MESSAGE))
-    return found.filter(f.col("kind").isin(*ADDS, *UPDATES)).select("file", "offset", "body")
+    return _as_seen(rows, found.filter(f.col("kind").isin(*ADDS, *UPDATES)))
 
 
-def page_payloads(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    wanted = StructType([PAGES[name] for name in ("file", "page", "offset", "body")])
-    return decoded(spark, list(paths), wanted).select("file", "offset", "body")
+def with_page_payloads(spark: SparkSession, paths: Sequence[str], rows: DataFrame) -> DataFrame:
+    """The same of places in pages."""
+    wanted = StructType([PAGES[name] for name in ("file", "page", "offset", "body")]).add(MARK)
+    return _as_seen(rows, decoded(spark, list(paths), wanted))
+
+
+def _as_seen(rows: DataFrame, payloads: DataFrame) -> DataFrame:
+    """Rows with the bytes at their places. The job fails with `StaleView` where the second read of a file
+    finds another record there than the first, or none: without that, rows would be left out, or have the
+    bodies of others.
+    """
+    found = payloads.select("file", "offset", "body", f.col("mark").alias("now"))
+    changed = f.concat(
+        f.lit(f"{StaleView.__module__}.{StaleView.__qualname__}: "),
+        f.col("file"),
+        f.lit(": changed since it was listed: the message at byte "),
+        f.col("offset"),
+        f.lit(" is not there; look again"),
+    )
+    same = f.col("now").eqNullSafe(f.col("mark"))
+    body = f.when(same, f.col("body")).otherwise(f.raise_error(changed).cast("binary"))
+    return rows.join(found, ["file", "offset"], "left").withColumn("body", body).drop("now", "mark")
 
 
 def live_messages(
@@ -232,7 +258,8 @@ def live_messages(
     """The live messages of a store at any path that Spark reads, one row for each queue that one is in.
 
     Columns are those of `format("journalfs")`. What the store lacks is logged as a warning. Raises
-    `NotAStore` and `WrongCall`.
+    `NotAStore` and `WrongCall`. Each action reads bodies anew: it fails with `StaleView` where files are no
+    longer what the first one saw.
     """
     schema = schema or usual_schema()
     check_schema(schema)
@@ -277,12 +304,12 @@ def _of_journal(spark: SparkSession, files: Files, refs: DataFrame) -> DataFrame
     placed = refs.withColumn(
         "source", f.when(f.col("userType") == LARGE, SOURCE_CORE_LARGE).otherwise(SOURCE_PERSISTER)
     )
-    rows = placed.join(journal_payloads(spark, files.journal), ["file", "offset"])
+    rows = with_journal_payloads(spark, files.journal, placed)
     return rows.withColumn("isPaged", f.lit(False)).select(*ROW)
 
 
 def _of_pages(spark: SparkSession, files: Files, found: DataFrame) -> DataFrame:
-    rows = found.join(page_payloads(spark, files.pages), ["file", "offset"])
+    rows = with_page_payloads(spark, files.pages, found)
     none = f.lit(None).cast("long")
     rows = rows.withColumn("deliveryCount", none).withColumn("scheduledMs", none)
     return rows.withColumn("isPaged", f.lit(True)).select(*ROW)

@@ -12,14 +12,18 @@ import numpy as np
 from pyspark.sql.datasource import InputPartition
 
 from journalfs.engine.buffers import MappedFile
-from journalfs.engine.columns import LINE, Array, address_of
+from journalfs.engine.columns import LINE, Array, address_of, first_out_of_place, payload_bytes
 from journalfs.errors import StaleView
+from journalfs.ids import rid_of
 
 TASK_BYTES_MOST: Final = 512 << 20
 """Starting a task costs Spark and Python together about as much as reading a fortieth of this."""
 TASK_BYTES_LEAST: Final = 16 << 20
 PIECE_BYTES: Final = 16 << 20
 """What is not cut further, so that tasks can be about equal."""
+
+MARKED_BYTES: Final = 4096
+"""Of a payload: its headers, with the time of sending, and the beginning of the body."""
 
 _SAME, _EACH = b"=", b"z"
 _FIELDS: Final = ("payload_bytes", "source", "delivery_count", "scheduled_ms")
@@ -40,12 +44,25 @@ class Piece:
     """One column after the other, see `_pack`."""
     large: bytes
     """Which of them are large messages, a bit each; empty: none."""
+    in_page: bool = False
+    mark: int = 0
+    """Sum of the bytes of the first and of the last message (`mark_of`), which another store's file of the
+    same ids and lengths has not.
+    """
 
     @classmethod
     def of(
-        cls, path: str, file_id: int | None, queue: str, *, lines: Array, offsets: Array, large: Array
+        cls,
+        path: str,
+        file_id: int | None,
+        queue: str,
+        *,
+        lines: Array,
+        offsets: Array,
+        large: Array,
+        in_page: bool = False,
     ) -> Piece:
-        """`offsets` say where in the file the payloads of the lines begin."""
+        """`offsets` say where in the file the payloads of the lines begin, which are mapped."""
         sizes = lines["payload_bytes"].astype("i8")
         ends = offsets.astype("i8") + sizes
         # What lies between a message and the one before it is mostly the same all along, ids too.
@@ -60,6 +77,8 @@ class Piece:
             payload_bytes=int(lines["payload_bytes"].sum(dtype="u8")),
             packed=tuple(_pack(column) for column in (between, ids, *(lines[name] for name in _FIELDS))),
             large=np.packbits(large).tobytes() if large.any() else b"",
+            in_page=in_page,
+            mark=mark_of(lines),
         )
 
     def lines(self, file: MappedFile) -> Array:
@@ -76,15 +95,36 @@ class Piece:
         steps += _unpack(between, np.dtype("i8"))
         offsets = np.cumsum(steps).astype("u8")
         if self.count and int((offsets + found["payload_bytes"]).max()) > file.size_bytes:
-            raise StaleView(self.path)
+            raise StaleView(self.path, missing=f"it has {file.size_bytes} bytes")
         found["payload"] = offsets + np.uint64(address_of(file.pointer))
         return found
+
+    def check(self, lines: Array, file: MappedFile) -> None:
+        """Raise `StaleView` unless each of the lines lies behind the head of its record, and the messages are
+        those that were looked at.
+        """
+        rid = None if self.file_id is None else rid_of(self.file_id)
+        wrong = first_out_of_place(lines, file.pointer, rid, in_page=self.in_page) if len(lines) else None
+        if wrong is not None:
+            at = int(lines["payload"][wrong]) - address_of(file.pointer)
+            which = "the message" if self.in_page else f"message {int(lines['record_id'][wrong])}"
+            raise StaleView(self.path, missing=f"{which} at byte {at} is not there")
+        if mark_of(lines) != self.mark:
+            raise StaleView(self.path, missing="other messages are in it")
 
     def is_large(self) -> Array:
         """Of each message, whether its body is in a file of its own."""
         if not self.large:
             return np.zeros(self.count, "?")
         return np.unpackbits(np.frombuffer(self.large, "u1"), count=self.count).astype("?")
+
+
+def mark_of(lines: Array) -> int:
+    """Return a sum of the beginning of the first and of the last payload; 0 of none. Raises FileTorn."""
+    found = 0
+    for index in (0, len(lines) - 1) if len(lines) else ():
+        found = zlib.crc32(payload_bytes(lines, index, MARKED_BYTES), found)
+    return found
 
 
 def _pack(column: Array) -> bytes:

@@ -127,5 +127,11 @@ def _page_pieces(
     offsets = lines["payload"] - np.uint64(address_of(scan.mapping))
     for part in split(lines, bytes_max):
         yield Piece.of(
-            str(scan.path), None, content.name, lines=lines[part], offsets=offsets[part], large=large[part]
+            str(scan.path),
+            None,
+            content.name,
+            lines=lines[part],
+            offsets=offsets[part],
+            large=large[part],
+            in_page=True,
         )

@@ -44,8 +44,8 @@ class Wanted:
 
 
 def read_pieces(wanted: Wanted, pieces: Pieces) -> Iterator[Any]:
-    """The messages as record batches. Raises `Gone` and `StaleView` when a broker took a file away, or used
-    it again, since the job was planned.
+    """The messages as record batches. Raises `Gone` and `StaleView` when a file was taken away, used again or
+    changed since the job was planned.
     """
     reading = _PieceReading(wanted, LargeDirectory(Path(pieces.large_dir)))
     path, mapped = "", None
@@ -77,6 +77,7 @@ class _PieceReading:
     def batches(self, piece: Piece, mapped: MappedFile) -> Iterator[Any]:
         lines, large = piece.lines(mapped), piece.is_large()
         _check(piece, mapped)
+        piece.check(lines, mapped)
         for chunk in _chunks(large):
             yield from self._chunk(piece, mapped, lines[chunk], large[chunk])
 

@@ -6,6 +6,7 @@ in this order), so that whoever replays them needs no list of the files.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
@@ -23,7 +24,7 @@ from journalfs.engine.scan import scan_journal
 from journalfs.errors import DecodeError, NotAStore
 from journalfs.format.journal_file import CONTROL_FILE_NAME, JournalHeader, read_header
 from journalfs.format.page_folder import ADDRESS_FILE_NAME, PAGE_EXTENSION, REPLICA_MARK, parse_page_name
-from journalfs.format.record_types import RecordKind
+from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.format.server_lock import BACKUP_LOCK_NAME, PRIMARY_LOCK_NAME, SERVER_LOCK_NAME
 from journalfs.ids import rid_of
 from journalfs.limits import JOURNAL_HEADER_BYTES
@@ -43,6 +44,8 @@ PAGES: Final = (
     .add("queues", t.ArrayType(t.LongType()))
     .add("body", "binary")
 )
+MARK: Final = t.StructField("mark", t.LongType())
+"""Sum of the bytes of a message's record, by which a second read of the file knows it; null: of others."""
 
 _WIDTHS: Final[dict[int, tuple[int, tuple[int, ...]]]] = {
     29: (8, (8,)), 32: (8, (8,)), 33: (8, (8,)), 34: (12, (8, 4)), 35: (12, (8, 4)), 36: (16, (8, 8)),
@@ -60,6 +63,7 @@ _FIELDS: Final = {
 }  # fmt: skip
 """Columns that are fields of a record as the core found it."""
 
+_MESSAGES: Final = (MessageType.LARGE_MESSAGE, MessageType.MESSAGE)
 _TYPED: Final = (RecordKind.ADD, RecordKind.UPDATE, RecordKind.ADD_TX, RecordKind.UPDATE_TX)
 
 
@@ -135,8 +139,16 @@ class _Journal:
             return pa.array(self._rows["flags"] & 1 != 0, kind)
         if name == "body":
             return _slices(self._content, self._rows["body_offset"], self._rows["body_bytes"], kind)
+        return self._marks() if name == MARK.name else self._number(name, kind)
+
+    def _number(self, name: str, kind: Any) -> Any:
         values, known = self._numbers("abc".index(name))
         return pa.array(values, kind, mask=~known)
+
+    def _marks(self) -> Any:
+        """Of whole records: their kinds, files and ids are in them."""
+        about = self._typed & np.isin(self._rows["user_type"], _MESSAGES)
+        return _marks(self._content, self._rows["offset"], self._rows["length"], about)
 
     def _of_file(self, name: str) -> str | int | bool:
         # A compacted file comes before another of its id.
@@ -217,6 +229,16 @@ def _slices(content: Any, offsets: Array, lengths: Array, kind: Any) -> Any:
     )
 
 
+def _marks(content: Any, offsets: Array, lengths: Array, about: Array) -> Any:
+    """Sums of those stretches of a file that they are asked for."""
+    view = memoryview(content)
+    marks = np.zeros(len(about), "i8")
+    places = np.flatnonzero(about)
+    stretches = zip(offsets[places].tolist(), lengths[places].tolist(), strict=True)
+    marks[places] = [zlib.crc32(view[at : at + size]) for at, size in stretches]
+    return pa.array(marks, mask=~about)
+
+
 def _pages_of(schema: t.StructType, batches: Iterable[Any]) -> Iterator[Any]:
     arrow_schema = to_arrow_schema(schema, timezone="UTC")
     for path, content in _files(batches):
@@ -238,6 +260,8 @@ def _page_column(column: Any, path: str, page: int, content: Any, scan: Any) -> 
         return pa.repeat(pa.scalar(path if name == "file" else page, kind), len(rows))
     if name == "body":
         return _slices(content, rows["payload_offset"], rows["payload_bytes"], kind)
+    if name == MARK.name:
+        return _marks(content, rows["payload_offset"], rows["payload_bytes"], np.ones(len(rows), "?"))
     if name == "queues":
         ids, starts = scan.queue_ids()
         values = pa.array(np.frombuffer(ids, "i8") if ids else [], pa.int64())

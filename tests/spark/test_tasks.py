@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from journalfs.engine.buffers import MappedFile
+from journalfs.engine.buffers import MappedFile, MemoryFile
 from journalfs.engine.columns import LINE, Array, address_of, by_file
 from journalfs.spark.options import Options
 from journalfs.spark.pieces import (
@@ -100,7 +100,8 @@ def test_what_all_messages_have_is_told_once() -> None:
     """Or a plan would send 25 bytes a message to its task, compressed."""
     sizes = np.random.default_rng(1).integers(1000, 2000, 10_000)
     lines = np.zeros(len(sizes), LINE)
-    lines["payload_bytes"] = sizes
+    content = MemoryFile("file", bytes(2000))
+    lines["payload"], lines["payload_bytes"] = address_of(content.pointer), sizes
     offsets = (np.cumsum(sizes) - sizes + 40 * np.arange(len(sizes))).astype("u8")
     one = Piece.of("file", 1, "q", lines=lines, offsets=offsets, large=np.zeros(len(sizes), "?"))
     assert sum(map(len, one.packed)) < 2.5 * len(sizes)
