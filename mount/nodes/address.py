@@ -71,11 +71,15 @@ class AddressDirectory(DestinationDirectory):
 
     async def receive(self, staged: Staged, name: bytes) -> None:
         """A staged directory that is given the name of a queue, or that of one that was just deleted, has
-        what this is to get: Hadoop removes what it is to overwrite, and renames.
+        what this is to get: Hadoop removes what it is to overwrite, and renames. A partition's queue is made
+        where there is none: published to the address, it would be there twice after the next overwrite.
         """
         fills = isinstance(staged, Directory) and fate_of(name) is Fate.PUBLISHED
         found = self.find(name) if fills else None
-        queue = await self._made_again(name) if fills and found is None else found
+        queue = found
+        if fills and found is None:
+            made = self._make_shown if staged.is_partition() else self._made_again
+            queue = await made(name)
         if not isinstance(queue, QueueDirectory):
             await super().receive(staged, name)
             return

@@ -44,6 +44,10 @@ _IN_PLACE = (
     "settings are written in place and no other file takes their name: echo 'paused = true' > .settings "
     "changes one and leaves the others"
 )
+_NO_PARTITIONS = (
+    "a queue has no partitions, so that each overwrite would add its messages to those of the one before: "
+    "leave partitionBy out, or write to an address, where each partition is a queue"
+)
 _KEEP_NAMES = (
     "addresses and queues keep their names: make new ones with mkdir, move the messages from queue to queue "
     "with mv OLD/*.jsonl NEW/, and remove the old ones with rmdir"
@@ -145,6 +149,8 @@ class DestinationDirectory(ReceivingDirectory):
 
     async def receive(self, staged: Staged, name: bytes) -> None:
         fate = self._fate(name)
+        if staged.is_partition() and fate is Fate.PUBLISHED:
+            raise Refused(errno.EPERM, _NO_PARTITIONS)
         # `rsync` gives the tail its name from one with a dot; `sed -i` from one without would add all anew.
         copied = is_tail_name(name) and is_reserved(staged.name)
         if fate is Fate.PUBLISHED and not copied and self.find(name) is not None:

@@ -36,6 +36,9 @@ _OWN_DIRECTORY: Final = stat.S_IRWXU
 GONE: Final = 0
 """No file has this number."""
 
+PARTITIONS: Final = b".spark-staging-"
+"""Begins the name of the directory where Spark keeps partitions until it has removed those they replace."""
+
 
 def require_unpublished(context: MountContext, *paths: bytes) -> None:
     """EBUSY while one of these real paths is being published, or a directory that it is in."""
@@ -216,6 +219,11 @@ class Staged(Node):
     def is_within(self) -> bool:
         """Whether it is in a staged directory."""
         return isinstance(self.folder.of, StagedDirectory)
+
+    def is_partition(self) -> bool:
+        """Whether it is a directory that Spark made for a partition that it overwrites."""
+        _, names = _above(self.folder)
+        return isinstance(self, StagedDirectory) and names[:1] != [] and names[0].startswith(PARTITIONS)
 
     def path(self) -> str:
         place, names = _above(self.folder)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.mounting import MountedStore, QueueOnDisk, mounted_for_writing
@@ -55,20 +56,23 @@ def test_a_queue_that_is_written_over_keeps_its_kind_and_settings(
     assert bodies(address.second) == []
 
 
-@pytest.mark.rule("S-174")
+@pytest.mark.rule("S-174", "S-451")
 def test_dynamic_partitions_go_to_the_queues_of_their_names(spark: SparkSession, mount: MountedStore) -> None:
     folder = mount.path / "partitioned"
     queues = [QueueOnDisk(folder / name) for name in ("pd=0", "pd=1")]
-    for queue in queues:
-        queue.path.mkdir(parents=True)
-        os.setxattr(queue.path, RING, b"1000")
+    queues[0].path.mkdir(parents=True)
+    os.setxattr(queues[0].path, RING, b"1000")
 
     def overwrite(frame: DataFrame, path: Path) -> None:
         writer = frame.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
         writer.partitionBy("pd").json(str(path))
 
     overwrite(rows(spark, 0, 10), folder)
+    os.setxattr(queues[1].path, RING, b"1000")
     assert [numbers(queue) for queue in queues] == [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]]
     overwrite(rows(spark, 10, 20).where("pd = 1"), folder)
     assert [numbers(queue) for queue in queues] == [[0, 2, 4, 6, 8], [11, 13, 15, 17, 19]]
     assert [os.getxattr(queue.path, RING) for queue in queues] == [b"1000"] * 2
+    with pytest.raises(Py4JJavaError, match="pd=0"):
+        overwrite(rows(spark, 0, 10), queues[0].path)
+    assert numbers(queues[0]) == [0, 2, 4, 6, 8]

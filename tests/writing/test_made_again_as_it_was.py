@@ -4,6 +4,7 @@ messages. And what Hadoop's committers do where queues are named as partitions.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -37,8 +38,10 @@ def overwrite(queue: Path, source: Path) -> None:
     source.rename(queue)
 
 
-def staged(address: Address, name: str, *lines: str) -> Path:
-    folder = address.path / ".spark-staging-1" / name
+def staged(
+    address: Address, name: str, *lines: str, job: str = ".spark-staging-1", path: Path | None = None
+) -> Path:
+    folder = (path or address.path) / job / name
     folder.mkdir(parents=True)
     (folder / "part-0.txt").write_text("".join(f"{line}\n" for line in lines))
     return folder
@@ -122,10 +125,31 @@ def test_a_staged_directory_is_published_to_the_queue_of_its_new_name(address: A
 @pytest.mark.rule("S-174")
 def test_a_name_that_no_queue_has_goes_to_the_address(address: Address) -> None:
     (queue,) = partitions(address, "pd=0")
-    staged(address, "pd=2", "x").rename(address.path / "pd=2")
+    staged(address, "pd=2", "x", job=".job").rename(address.path / "pd=2")
     assert [bodies(one) for one in (queue, address.first, address.second)] == [["x"]] * 3
-    staged(address, "y", "y").rename(address.path / "%zz")
+    staged(address, "y", "y", job=".job").rename(address.path / "%zz")
     assert bodies(queue) == ["x", "y"]
+
+
+@pytest.mark.rule("S-451")
+def test_a_partition_without_a_queue_gets_one(address: Address) -> None:
+    queue = QueueOnDisk(address.path / "pd=2")
+    for _ in range(2):
+        overwrite(queue.path, staged(address, "pd=2", "x"))
+        assert (bodies(queue), bodies(address.first)) == (["x"], [])
+    assert errno_of(staged(address, "y", "y").rename, address.path / "%zz") is not None
+    assert bodies(address.first) == []
+
+
+@pytest.mark.rule("S-451")
+def test_a_queue_has_no_partitions(address: Address) -> None:
+    """As Spark overwrites a queue with `partitionBy`: nothing is published, and the events say why."""
+    folder = staged(address, "pd=2", "x", path=address.first.path)
+    assert errno_of(folder.rename, address.first.path / "pd=2") == errno.EPERM
+    assert (folder / "part-0.txt").read_text() == "x\n"
+    assert bodies(address.first) == []
+    ((_, reason),) = address.refusals()
+    assert "a queue has no partitions" in reason
 
 
 @pytest.mark.rule("S-174")
