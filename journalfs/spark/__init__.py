@@ -14,25 +14,26 @@ if TYPE_CHECKING:
 
 __all__ = ["live_messages", "page_records", "records", "register"]
 
-_PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
+_ALREADY_FOUND: Final = "DATA_SOURCE_ALREADY_EXISTS"
 
 
-def register(spark: SparkSession, *, push_filters: bool = False) -> None:
+def register(spark: SparkSession) -> None:
     """Make `format("journalfs")` known to a session, for reading and writing, in batches and in streams.
-
-    `push_filters` turns on that Spark hands filters to sources written in Python, in this session. Then each
-    `load()` must be read once, by one query, and once in that: Spark keeps the plan of a DataFrame's first
-    filtered read and gives every other read of it the same rows, which are wrong for those.
 
     Spark on this machine runs the Python of this process from then on, unless it was told of another one.
     """
-    from journalfs.spark.source import JournalfsSource, PushingSource  # noqa: PLC0415 - imports PyArrow
+    from pyspark.errors import AnalysisException  # noqa: PLC0415 - comes with Spark
+
+    from journalfs.spark.source import JournalfsSource  # noqa: PLC0415 - imports PyArrow
 
     use_own_python(spark)
-    if push_filters:
-        spark.conf.set(_PUSHDOWN, "true")
-    with _active(spark):
-        spark.dataSource.register(PushingSource if push_filters else JournalfsSource)
+    try:
+        with _active(spark):
+            spark.dataSource.register(JournalfsSource)
+    except AnalysisException as error:
+        # The one that Spark found by itself, by the package `pyspark_journalfs`, which cannot be replaced.
+        if error.getCondition() != _ALREADY_FOUND:
+            raise
 
 
 @contextmanager

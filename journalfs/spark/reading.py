@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from journalfs.bodies.directory import LargeDirectory
@@ -24,7 +22,6 @@ from journalfs.live.large_bodies import body_of
 from journalfs.message.envelope import decoder_for
 from journalfs.selector import Selector, compile_selector
 from journalfs.spark.arrow import Reading
-from journalfs.spark.filters import Condition
 from journalfs.spark.pieces import Piece, Pieces
 from journalfs.spark.schema import column_name
 
@@ -39,7 +36,6 @@ class Wanted:
 
     schema: StructType
     batch_bytes: int
-    conditions: tuple[Condition, ...] = ()
     selector: str = ""
 
 
@@ -69,9 +65,6 @@ class _PieceReading:
         self._wanted = wanted
         self._bodies = bodies
         self._reading = Reading(wanted.schema)
-        names = {condition.column for condition in wanted.conditions}
-        headers = StructType([one for one in wanted.schema.fields if one.name in names])
-        self._headers = Reading(headers) if names else None
         self._selector = compile_selector(wanted.selector) if wanted.selector else None
 
     def batches(self, piece: Piece, mapped: MappedFile) -> Iterator[Any]:
@@ -82,9 +75,6 @@ class _PieceReading:
             yield from self._chunk(piece, mapped, lines[chunk], large[chunk])
 
     def _chunk(self, piece: Piece, mapped: MappedFile, lines: Array, large: Array) -> Iterator[Any]:
-        if self._headers is not None:
-            kept = self._meeting(self._headers, lines, piece.queue)
-            lines, large = np.ascontiguousarray(lines[kept]), large[kept]
         bodies = self._attach(lines, np.flatnonzero(large))
         if self._selector is not None:
             kept = _accepted(self._selector, lines, piece.queue)
@@ -103,19 +93,6 @@ class _PieceReading:
         except CoreRefused as error:
             size = int(lines["payload_bytes"][0]) + int(lines["large_bytes"][0])
             raise RecordTooLarge(size, (1 << 31) - 1) from error
-
-    def _meeting(self, headers: Reading, lines: Array, queue: str) -> Array:
-        """Of each message, whether it meets the conditions that Spark handed down."""
-        found: list[Array] = []
-        at = 0
-        while at < len(lines):
-            batch, count = headers.read(lines[at:], queue, self._wanted.batch_bytes)
-            mask = pa.repeat(pa.scalar(value=True), count)
-            for condition in self._wanted.conditions:
-                mask = pc.and_kleene(mask, condition.mask(batch.column(condition.column)))
-            found.append(np.asarray(pc.fill_null(mask, False)))
-            at += count
-        return np.concatenate(found) if found else np.zeros(0, "?")
 
     def _attach(self, lines: Array, large: Array) -> LineBatch | None:
         """Let lines point to the bodies of large messages; they stay as long as what is returned."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 from pyspark.sql import datasource
 from pyspark.sql.types import StructType
 
-from journalfs.errors import WrongCall
+from journalfs.errors import JournalfsError, WrongCall
 from journalfs.selector import compile_selector
-from journalfs.spark.filters import Condition, condition_of
 from journalfs.spark.options import Options, refuse_unused
 from journalfs.spark.pieces import Pieces
 from journalfs.spark.place import Place, database_of, place_of
@@ -53,11 +52,14 @@ class JournalfsSource(datasource.DataSource):
         return options, schema
 
     def streamReader(self, schema: StructType) -> datasource.DataSourceStreamReader:  # noqa: N802 - Spark's name
-        from journalfs.spark.stream import StreamReader  # noqa: PLC0415 - most jobs are no streams
+        from journalfs.spark.stream import RefusedReader, StreamReader  # noqa: PLC0415 - most jobs are no streams
 
-        check_schema(schema)
-        options = self._checked()
-        refuse_unused(options, "a stream", (*_OF_WRITES, "history"))
+        try:
+            check_schema(schema)
+            options = self._checked()
+            refuse_unused(options, "a stream", (*_OF_WRITES, "history"))
+        except JournalfsError as error:
+            return RefusedReader(error)
         return StreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> datasource.DataSourceWriter:
@@ -74,20 +76,12 @@ class JournalfsSource(datasource.DataSource):
         )
 
 
-class PushingSource(JournalfsSource):
-    """The same where Spark hands filters down: it refuses a reader that takes them where it does not."""
-
-    def reader(self, schema: StructType) -> datasource.DataSourceReader:
-        return PushingReader(*self._batch(schema))
-
-
 class BatchReader(datasource.DataSourceReader):
     """One read of what is live when the job is planned. It is sent to the tasks, and holds no open file."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self.options = options
         self.schema = schema
-        self.conditions: tuple[Condition, ...] = ()
 
     def partitions(self) -> Sequence[datasource.InputPartition]:
         settle()
@@ -99,19 +93,11 @@ class BatchReader(datasource.DataSourceReader):
         place = place_of(self.options.path, reads_history=True)
         with opened(self.options) as store:
             tell_losses(store)
-            queues = chosen_queues(store, place, self.options.queues)
-            return plan(store, [queue for queue in queues if self._may_match(queue.name)], self.options)
-
-    def _may_match(self, queue: str) -> bool:
-        """Whether anything of a queue meets what was asked of its name."""
-        import pyarrow as pa  # noqa: PLC0415 - takes longer than all the rest of a plan
-
-        name = pa.array([queue.encode("utf-8", "replace").decode()])
-        return all(one.mask(name)[0].as_py() for one in self.conditions if one.column == "queue")
+            return plan(store, chosen_queues(store, place, self.options.queues), self.options)
 
     def read(self, partition: datasource.InputPartition) -> Iterator[Any]:
         settle()
-        wanted = Wanted(self.schema, self.options.batch_bytes, self.conditions, self.options.selector)
+        wanted = Wanted(self.schema, self.options.batch_bytes, self.options.selector)
         if isinstance(partition, Pieces):
             return read_pieces(wanted, partition)
         if partition is None or type(partition) is datasource.InputPartition:
@@ -120,16 +106,6 @@ class BatchReader(datasource.DataSourceReader):
 
         assert isinstance(partition, TableRange), "there are two kinds of partitions"
         return read_range(wanted, partition, self.options)
-
-
-class PushingReader(BatchReader):
-    def pushFilters(self, filters: list[datasource.Filter]) -> Iterable[datasource.Filter]:  # noqa: N802 - Spark's name
-        for wanted in filters:
-            condition = condition_of(wanted, self.schema)
-            if condition is None:
-                yield wanted
-            else:
-                self.conditions = (*self.conditions, condition)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pyspark.sql.streaming import datasource
 
 from journalfs.clock import Clock, SystemClock
 from journalfs.engine.columns import Array
-from journalfs.errors import ReadOnlyStore, WrongCall
+from journalfs.errors import JournalfsError, ReadOnlyStore, WrongCall
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId
 from journalfs.selector import compile_selector
@@ -231,6 +231,35 @@ class StreamReader(DataSourceStreamReader, datasource.SupportsTriggerAvailableNo
         if self._view is not None:
             self._view.close()
             self._view = None
+
+
+class RefusedReader(DataSourceStreamReader, datasource.SupportsTriggerAvailableNow):
+    """A stream that was asked for wrongly. What `streamReader()` raises PySpark answers with an error of its
+    own, about a variable; what the first call of a reader raises it shows.
+    """
+
+    def __init__(self, error: JournalfsError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        raise self._error
+
+    def getDefaultReadLimit(self) -> datasource.ReadLimit:  # noqa: N802
+        raise self._error
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        raise self._error
+
+    def latestOffset(  # noqa: N802
+        self, start: Mapping[str, Any], limit: datasource.ReadLimit
+    ) -> dict[str, Any]:
+        raise self._error
+
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        raise self._error
 
 
 def _limited(ready: Array, new: Array, limit: datasource.ReadLimit) -> tuple[Array, Array]:

@@ -19,6 +19,7 @@ from journalfs.errors import NoRoute, SystemFailure, WrongCall, failing
 from journalfs.records.older.deriving import derived_base
 from journalfs.spark.changing import destination_of, directory_of, refusal_in
 from journalfs.spark.envelopes import Envelopes
+from journalfs.spark.left import clear_left, leave_folder, make_folder, note_driver
 from journalfs.spark.options import Options
 from journalfs.spark.place import place_of, require_store
 from journalfs.store.write.opening import change
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from journalfs.store.write.store import WritingStore
 
 PREFIX: Final = "spark-"
+"""Begins the plain name that publishes in a mount."""
+JOBS: Final = f".{PREFIX}jobs-{os.getuid()}"
+"""In the directory of an address or queue of a mount, which lists no staged name: jobs of one user."""
 FOLDER: Final = ("journalfs", "spark")
 """In a store that is not mounted, where files wait for the driver; of one in a database, where stores are
 derived.
@@ -63,7 +67,7 @@ def target_of(options: Options, job: str) -> Target:
         staging = root.joinpath(*FOLDER, job)
         return Target(place.store, address, queue, staging)
     folder = directory_of(place.mount, address, queue)
-    return Target(place.store, address, queue, folder / f".{PREFIX}{job}", place.mount)
+    return Target(place.store, address, queue, folder / JOBS / job, place.mount)
 
 
 class StagingWriter(DataSourceArrowWriter):
@@ -76,12 +80,13 @@ class StagingWriter(DataSourceArrowWriter):
         self._schema = schema
         self._exact_rows = options.exact_rows
         self._target = target_of(options, uuid.uuid4().hex)
-        self._make(self._target.staging)
+        self._make(self._target)
 
     @staticmethod
-    def _make(folder: Path) -> None:
-        with failing("put messages aside there", folder):
-            folder.mkdir(parents=True, exist_ok=True)
+    def _make(target: Target) -> None:
+        clear_left(target.staging.parent)
+        make_folder(target.staging)
+        note_driver(target.staging)
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Files of this attempt: another attempt of the same task has other names, and only those count that
@@ -129,20 +134,21 @@ class StagingWriter(DataSourceArrowWriter):
             else:
                 self._publish(sorted(names))
                 shutil.rmtree(staging)
+        leave_folder(staging.parent)
 
     def _rename(self, mount: Path) -> None:
         """Publish in a mount, which tells only in its events why it refuses."""
         staging = self._target.staging
         try:
-            os.rename(staging, staging.with_name(staging.name.removeprefix(".")))
+            os.rename(staging, staging.parent.with_name(f"{PREFIX}{staging.name}"))
         except OSError as error:
-            reason = refusal_in(mount, staging.name)
+            folder, reason = staging.parent.parent, refusal_in(mount, staging.name)
             if reason is None:
                 raise
             refused = f"cannot publish what the tasks wrote: {reason}"
             if error.errno == NoRoute.errno:
-                raise NoRoute(str(staging.parent), refused) from error
-            raise SystemFailure(f"{staging.parent}: {refused}", system_errno=error.errno) from error
+                raise NoRoute(str(folder), refused) from error
+            raise SystemFailure(f"{folder}: {refused}", system_errno=error.errno) from error
 
     def _publish(self, names: Sequence[str]) -> None:
         target = self._target
@@ -162,3 +168,4 @@ class StagingWriter(DataSourceArrowWriter):
             return  # it was published, or nothing was written
         except OSError as error:
             raise SystemFailure.from_os(error, staging, doing="take back what the tasks wrote") from error
+        leave_folder(staging.parent)

@@ -71,7 +71,7 @@ def main(
     taken: dict[str, dict[str, list[float]]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         spark = session(scratch, **settings)
-        journalfs.spark.register(spark, push_filters=True)  # every question loads anew
+        journalfs.spark.register(spark)
         for name in QUESTIONS if what == "source" else ["body"]:
             schema, ask = QUESTIONS[name]
             frames: dict[str, Callable[[], DataFrame]]

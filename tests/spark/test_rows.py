@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import datasource as ds
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -27,7 +25,7 @@ from pyspark.sql.types import (
 from journalfs.errors import Gone, NoSuchName, SelectorError, StaleView, WrongCall
 from journalfs.spark.options import Options
 from journalfs.spark.schema import COLUMNS, check_schema, usual_schema
-from journalfs.spark.source import BatchReader, JournalfsSource, PushingReader
+from journalfs.spark.source import BatchReader, JournalfsSource
 from tests.frozen import FILE_STORES, PristineStores
 from tests.spark.rows import check_row, lines_of, read_without_spark, rows_of, time_of
 from tests.tools.make_store import StoreMade, StoreSpec, make_store
@@ -130,47 +128,6 @@ def test_properties_become_columns_of_the_declared_type(
     schema = StructType([StructField("body", StringType()), StructField(name, declared)])
     rows = {row["body"]: row[name] for row in read_without_spark(typed, schema)}
     assert rows == {"one": value, "two": None}
-
-
-@pytest.mark.parametrize(
-    ("wanted", "accepts"),
-    [
-        (ds.EqualTo(("queue",), "DLQ"), lambda row: row["queue"] == "DLQ"),
-        (ds.In(("queue",), ("DLQ", "orders")), lambda row: row["queue"] in ("DLQ", "orders")),
-        (ds.GreaterThan(("priority",), 4), lambda row: row["priority"] > 4),
-        (ds.Not(ds.EqualTo(("groupId",), "g")), lambda row: row["groupId"] not in (None, "g")),
-        (ds.IsNull(("userId",)), lambda row: row["userId"] is None),
-        (ds.StringStartsWith(("address",), "or"), lambda row: row["address"].startswith("or")),
-        (ds.EqualNullSafe(("type",), "map"), lambda row: row["type"] == "map"),
-        (
-            ds.LessThanOrEqual(("expiration",), time_of(4_000_000_000_000)),
-            lambda row: row["expiration"] is not None and row["expiration"] <= time_of(4_000_000_000_000),
-        ),
-    ],
-    ids=lambda one: type(one).__name__ if isinstance(one, ds.Filter) else "",
-)
-def test_filters_on_headers_are_taken_and_kept(
-    stores: PristineStores, wanted: ds.Filter, accepts: Callable[[dict[str, Any]], bool]
-) -> None:
-    options = Options(path=str(stores["orders-basic"]), index=False)
-    reader = PushingReader(options, usual_schema())
-    assert list(reader.pushFilters([wanted])) == []
-    every = list(rows_of(BatchReader(options, usual_schema())))
-    kept = list(rows_of(reader))
-    assert kept == [row for row in every if accepts(row)]
-    assert len(kept) < len(every)
-
-
-def test_other_filters_are_left_to_spark(stores: PristineStores) -> None:
-    reader = PushingReader(Options(path=str(stores["orders-basic"])), usual_schema())
-    left = [
-        ds.EqualTo(("body",), "x"),
-        ds.EqualTo(("properties", "color"), "red"),
-        ds.EqualTo(("timestamp",), "2026-01-01"),
-        ds.In(("queue",), ("a", None)),
-    ]
-    assert list(reader.pushFilters(left)) == left
-    assert reader.conditions == ()
 
 
 def test_a_selector_chooses_messages(stores: PristineStores) -> None:

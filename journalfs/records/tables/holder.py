@@ -16,7 +16,12 @@ _DEAD: Final = ("Z", "X", "x")
 
 def new_holder() -> str:
     """Of this process. A broker takes any text of at most 128 characters."""
-    return f"{uuid.uuid4()}@{_realm()}:{os.getpid()}:{_began(os.getpid())}"
+    return holder_of(os.getpid())
+
+
+def holder_of(number: int) -> str:
+    """The same of another process of this machine."""
+    return f"{uuid.uuid4()}@{_realm()}:{number}:{_began(number)}"
 
 
 def is_dead(holder: str) -> bool:
