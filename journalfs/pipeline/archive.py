@@ -97,7 +97,7 @@ def _added(
 ) -> _Added:
     folder.make()
     number = max(runs(folder), default=0) + 1
-    staged = f"_run-{number:06d}-{uuid.uuid4().hex}"
+    staged = staged_name(number)
     live, before = _live(spark, source, folder, bodies=bodies)
     _write(live, folder, staged)
     found = spark.read.schema("damage string, queue string").parquet(literal(folder.uri(staged)))
@@ -108,8 +108,8 @@ def _added(
     now_ms = (clock or SystemClock()).now_ms()
     run = Run(number, written.total(), folder.size_bytes(staged), source.path, now_ms)
     folder.write(f"{staged}/_run.json", json.dumps(asdict(run)).encode() + b"\n")
-    folder.commit(staged, _name(number))
-    _clear(folder, number)
+    folder.commit(staged, run_name(number))
+    clear(folder, number)
     return _Added(run, written, before)
 
 
@@ -178,7 +178,7 @@ def _read(spark: SparkSession, folder: Folder) -> DataFrame:
     return spark.read.schema(StructType([*columns, *places.fields])).parquet(literal(folder.uri()))
 
 
-def _clear(folder: Folder, number: int) -> None:
+def clear(folder: Folder, number: int) -> None:
     """Runs that were killed left what can no longer count, since this number is taken."""
     for name in folder.names():
         parts = name.split("-")
@@ -186,8 +186,13 @@ def _clear(folder: Folder, number: int) -> None:
             folder.remove(name)
 
 
-def _name(number: int) -> str:
+def run_name(number: int) -> str:
     return f"{RUN}{number:06d}"
+
+
+def staged_name(number: int) -> str:
+    """A name that no reader looks at, of a run that does not count yet."""
+    return f"_run-{number:06d}-{uuid.uuid4().hex}"
 
 
 def _date() -> Column:

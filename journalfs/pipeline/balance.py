@@ -19,6 +19,7 @@ from journalfs.account.entries import UNKNOWN, Account, Standing, Totals, exactl
 from journalfs.account.filters import Wanted
 from journalfs.account.left import SEPARATOR, books_of, left_of
 from journalfs.account.taking import account_of
+from journalfs.pipeline.mark import mark_of
 from journalfs.spark.place import Place, is_elsewhere, place_of
 from journalfs.store import open_store
 
@@ -51,6 +52,8 @@ class Asked:
     """The options and the path that choose queues, as the caller gave them."""
     refused: Mapping[str, int]
     """Messages that the selector does not accept, by `ADDRESS::QUEUE`."""
+    mark: str
+    """Of the store as it was then (`mark_of`)."""
     beside_broker: bool
     """A broker may change the store before Spark reads it."""
 
@@ -61,7 +64,7 @@ class Asked:
         left = [self._told(one) for one in left_of(self.account, self.wanted)]
         where = f"--where {self.wanted.where}"
         left += [not_asked_for(name, count, where) for name, count in self.refused.items() if count]
-        names = {_in_archive(name.partition(SEPARATOR)[2]): name for name in self.account.queues}
+        names = {in_archive(name.partition(SEPARATOR)[2]): name for name in self.account.queues}
         carried: dict[str, int] = {}
         for queue, found in rows.items():
             name = names.get(queue, queue)
@@ -101,7 +104,8 @@ def asked_of(path: str, queues: Sequence[str], where: str) -> Asked | None:
         names = _meant(account, place, queues)
         wanted = Wanted.of(names, where or None, None, None, 0)
         given = f"--queues {','.join(queues)}" if queues else f"the path is {path}"
-        return Asked(account, wanted, given, _refused(store, wanted), store.core.live_broker)
+        refused = _refused(store, wanted)
+        return Asked(account, wanted, given, refused, mark_of(store), store.core.live_broker)
 
 
 def _meant(account: Account, place: Place, queues: Sequence[str]) -> list[str]:
@@ -129,7 +133,7 @@ def _refused(store: JournalStore, wanted: Wanted) -> dict[str, int]:
     }
 
 
-def _in_archive(queue: str) -> str:
+def in_archive(queue: str) -> str:
     """Return what the column `queue` of an archive is for a name: as `archive._in_a_path` makes it, of a name
     in which Spark has replaced halves of characters.
     """

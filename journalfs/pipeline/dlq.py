@@ -11,20 +11,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from journalfs.format.core_message import ACTUAL_EXPIRY, ORIGINAL_ADDRESS, ORIGINAL_MESSAGE_ID, ORIGINAL_QUEUE
 from journalfs.live.settings import settings_in_force
-from journalfs.pipeline.notes import ENVELOPE, with_notes
+from journalfs.pipeline.notes import ENVELOPE, notes_of_lines
 from journalfs.pipeline.report import Table, bars, write_report
 from journalfs.pipeline.times import moment
 from journalfs.spark.schema import struct
 from journalfs.store import open_store
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
+    from journalfs.pipeline.engines import Engine
     from journalfs.pipeline.folders import Folder
     from journalfs.pipeline.messages import Source
 
@@ -65,39 +63,35 @@ class Letters:
     lastExpired: int | None  # noqa: N815
 
 
-def dead_letters(spark: SparkSession, source: Source) -> list[Letters]:
+_LETTERS: Final = (
+    "SELECT queue, address, CASE WHEN timestamp <> 0 THEN timestamp END AS sent, "
+    + ", ".join(f"{one} AS {name}" for name, one in PROPERTIES.items())
+    + " FROM {%s}"
+)
+_GROUPED: Final = """
+SELECT queue, address, fromAddress, fromQueue, expiredMs IS NOT NULL AS expired, count(*) AS letters,
+    min(sent) AS oldest, max(sent) AS newest, min(expiredMs) AS firstExpired, max(expiredMs) AS lastExpired
+FROM {letters} GROUP BY queue, address, fromAddress, fromQueue, expiredMs IS NOT NULL
+"""
+
+
+def dead_letters(engine: Engine, source: Source) -> list[Letters]:
     """By queue and origin, the most first: messages that come from elsewhere, and where queues are named all
-    that are in these. Raises what `Source.messages` raises.
+    that are in these. Raises what `Source.messages` raises. Of AMQP messages, and of them alone, the whole
+    line has to be read for that.
     """
-    found = letters(spark, source)
+    core = engine.messages(source, READ, protocol="CORE")
+    lines = StructType([*READ.fields, *ENVELOPE.fields])
+    amqp = engine.changed(engine.messages(source, lines, protocol="AMQP"), notes_of_lines(READ), READ)
+    both = f"{_LETTERS % 'core'} UNION ALL {_LETTERS % 'amqp'}"
+    with engine.kept(both, core=core, amqp=amqp) as letters:
+        rows = engine.ask(_GROUPED, letters=letters)
     if not source.queues:
-        found = found.filter(f.col("fromAddress").isNotNull() | f.col("fromQueue").isNotNull())
-    expired = f.col("expiredMs").isNotNull().alias("expired")
-    grouped = found.groupBy("queue", "address", "fromAddress", "fromQueue", expired).agg(
-        f.count("*").alias("letters"),
-        f.min("sent").alias("oldest"),
-        f.max("sent").alias("newest"),
-        f.min("expiredMs").alias("firstExpired"),
-        f.max("expiredMs").alias("lastExpired"),
-    )
-    rows = [row.asDict() for row in grouped.collect()]
+        rows = [row for row in rows if (row["fromAddress"], row["fromQueue"]) != (None, None)]
     dead_letter_address = _dead_letter_addresses(source)
     # What a reason is told by goes out of the row with it.
     result = [Letters(reason=_reason(row, dead_letter_address), **row) for row in rows]
     return sorted(result, key=lambda one: (-one.letters, one.queue, one.fromAddress or "", one.reason))
-
-
-def letters(spark: SparkSession, source: Source) -> DataFrame:
-    """Every message with its origin: `queue`, `address`, `id`, `sent`, `fromAddress`, `fromQueue`, `fromId`,
-    `expiredMs`. Of AMQP messages, and of them alone, the whole line has to be read for that.
-    """
-    core = source.messages(spark, READ).filter("protocol = 'CORE'")
-    amqp = source.messages(spark, StructType([*READ.fields, *ENVELOPE.fields])).filter("protocol = 'AMQP'")
-    return core.unionByName(with_notes(amqp)).select(
-        *(f.col(name) for name in ("queue", "address", "id")),
-        f.nullif("timestamp", f.lit(0)).alias("sent"),
-        *(f.col(one).alias(name) for name, one in PROPERTIES.items()),
-    )
 
 
 def report(found: Sequence[Letters], source: Source, folder: Folder, now_ms: int) -> None:

@@ -109,6 +109,13 @@ class LocalFolder:
         with self._refused("write to it"):
             (self.path / name).write_bytes(content)
 
+    def replace(self, name: str, content: bytes) -> None:
+        """Write a file that is whole at any moment, as it was or as it is to be."""
+        path = self.path / name
+        with self._refused("note what was found"):
+            path.with_name(f"{path.name}.new").write_bytes(content)
+            os.replace(path.with_name(f"{path.name}.new"), path)
+
     def commit(self, name: str, final: str) -> None:
         source, target = self.path / name, self.path / final
         if target.exists():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as f
 
@@ -18,6 +18,8 @@ from journalfs.spark.place import SEPARATOR, Place, is_elsewhere, local_path, pl
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from journalfs.spark.source import BatchReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,21 @@ class Source:
         if self.where:
             reader = reader.option("selector", self.where)
         return reader.load(self.path)
+
+    def reader(self, schema: StructType) -> BatchReader:
+        """What plans and reads the same in this process. Raises `NotAStore`, `WrongCall`, `SelectorError`."""
+        from journalfs.spark.options import Options  # noqa: PLC0415 - reads in this process only
+        from journalfs.spark.source import BatchReader  # noqa: PLC0415
+
+        compile_selector(self.where)
+        self.place()
+        return BatchReader(Options(self.path, queues=self.queues, selector=self.where), schema)
+
+    def batches(self, schema: StructType) -> Iterator[Any]:
+        """The same as record batches. What the store lacks is not told here."""
+        reader = self.reader(schema)
+        for partition in reader.planned():
+            yield from reader.read(partition)
 
     def _by_joins(self, spark: SparkSession, schema: StructType) -> DataFrame:
         if self.where:

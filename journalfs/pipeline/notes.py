@@ -6,7 +6,7 @@ They are properties of core messages, `_AMQ_ORIG_QUEUE`, and annotations of AMQP
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,12 +24,11 @@ _LINE: Final = "envelope"
 ENVELOPE: Final = StructType([StructField(_LINE, StringType())])
 
 
-def with_notes(messages: DataFrame) -> DataFrame:
-    """AMQP messages without their lines, which `envelope` is, and with their notes in the columns that are
-    named after the properties.
+def notes_of_lines(schema: StructType) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """Return what makes batches of AMQP messages, with their lines as `envelope`, into batches of the schema,
+    with their notes in the columns that are named after the properties.
     """
-    schema = StructType([one for one in messages.schema.fields if one.name != _LINE])
-    return messages.mapInArrow(partial(_of_lines, schema.names), schema)
+    return partial(_of_lines, schema.names)
 
 
 def decoded_with_notes(payloads: DataFrame, schema: StructType, now_ms: int) -> DataFrame:

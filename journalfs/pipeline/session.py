@@ -54,8 +54,7 @@ def session(master: str | None, settings: Mapping[str, str], *, title: str) -> I
         from pyspark.sql import SparkSession  # noqa: PLC0415 - may not be installed
     except ImportError:
         raise DependencyMissing("journalfs pipeline", package="PySpark", install=INSTALL) from None
-    with in_one_line(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", _PANDAS, FutureWarning)
+    with in_one_line(), quiet():
         before = SparkSession.getActiveSession()
         if before is None:
             with _own(_started(SparkSession.Builder(), master, settings)) as spark, _prepared(spark, title):
@@ -63,6 +62,14 @@ def session(master: str | None, settings: Mapping[str, str], *, title: str) -> I
         else:
             with _prepared(before, title):
                 yield before
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without a warning of PySpark about what no pipeline uses."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", _PANDAS, FutureWarning)
+        yield
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Statistics of what waits in a store: how many messages, how large, how old, and when they came.
 
-Messages are read once; what is counted of them are a few numbers each, which Spark keeps, on disk if need be,
-until all tables are made.
+Messages are read once; what is counted of them are a few numbers each, which the engine keeps, on disk if
+need be, until all tables are made.
 """
 
 from __future__ import annotations
@@ -11,16 +11,12 @@ from dataclasses import asdict, dataclass
 from itertools import chain, count
 from typing import TYPE_CHECKING, Final
 
-from pyspark import StorageLevel
-from pyspark.sql import functions as f
-
 from journalfs.pipeline.report import Plot, Table, bars, columns, steps, write_report
 from journalfs.pipeline.times import moment
 from journalfs.spark.schema import struct
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
+    from journalfs.pipeline.engines import Engine, Rows
     from journalfs.pipeline.folders import Folder
     from journalfs.pipeline.messages import Source
 
@@ -39,7 +35,7 @@ WIDTHS: Final = (
 )  # fmt: skip
 """Stretches of time that arrivals are counted in, ms; beyond them ten times the longest, and so on."""
 STRETCHES_MAX: Final = 120
-_FLOORED: Final = "CASE WHEN sent < 0 THEN -1 - (-1 - sent) DIV {width} ELSE sent DIV {width} END"
+_FLOORED: Final = "CASE WHEN sent < 0 THEN -1 - (-1 - sent) {div} {width} ELSE sent {div} {width} END"
 """Which stretch a time is in: in whole numbers, none of which is too large."""
 SERIES_MAX: Final = 8
 """Queues that are told apart in a plot."""
@@ -109,18 +105,38 @@ class Stats:
         return sum(one.bytes for one in self.queues)
 
 
-def stats(spark: SparkSession, source: Source, now_ms: int) -> Stats:
+_FACTS: Final = """
+SELECT address, queue, expiration, deliveryCount, largeMessage,
+    CASE WHEN body IS NULL THEN 0 ELSE octet_length(body) END AS size,
+    CASE WHEN timestamp <> 0 THEN timestamp END AS sent
+FROM {messages}
+"""
+"""0 is what a client sends that sends no time. Any other number may be one."""
+_QUEUES: Final = """
+SELECT address, queue, count(*) AS messages, sum(size) AS bytes, max(size) AS largest,
+    count(CASE WHEN largeMessage THEN 1 END) AS large,
+    count(CASE WHEN deliveryCount > 0 THEN 1 END) AS redelivered,
+    count(CASE WHEN expiration BETWEEN 1 AND %(now_ms)d THEN 1 END) AS expired,
+    min(sent) AS oldest, max(sent) AS newest, %(median)s AS median
+FROM {facts} GROUP BY address, queue
+"""
+_ARRIVALS: Final = """
+SELECT stretch, queue, count(*) AS messages
+FROM (SELECT queue, %(stretch)s AS stretch FROM {facts} WHERE sent IS NOT NULL) AS placed
+GROUP BY stretch, queue
+"""
+_AGES: Final = """
+SELECT age, count(*) AS messages
+FROM (SELECT %(age)s AS age FROM {facts}) AS aged GROUP BY age
+"""
+
+
+def stats(engine: Engine, source: Source, now_ms: int) -> Stats:
     """Raises what `Source.messages` raises."""
-    read = source.messages(spark, READ).withColumn("size", f.coalesce(f.octet_length("body"), f.lit(0)))
-    # 0 is what a client sends that sends no time. Any other number may be one.
-    sent = f.when(f.col("timestamp") != 0, f.col("timestamp"))
-    facts = read.withColumn("sent", sent).drop("body", "timestamp").persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        queues = _queues(facts, now_ms)
-        width_ms, starts_ms, arrivals = _arrivals(facts, queues)
-        return Stats(now_ms, queues, width_ms, starts_ms, arrivals, _ages(facts, now_ms))
-    finally:
-        facts.unpersist()
+    with engine.kept(_FACTS, messages=engine.messages(source, READ)) as facts:
+        queues = _queues(engine, facts, now_ms)
+        width_ms, starts_ms, arrivals = _arrivals(engine, facts, queues)
+        return Stats(now_ms, queues, width_ms, starts_ms, arrivals, _ages(engine, facts, now_ms))
 
 
 def report(found: Stats, source: Source, folder: Folder) -> None:
@@ -151,31 +167,15 @@ def plots(found: Stats) -> list[Plot]:
     ]
 
 
-def _queues(facts: DataFrame, now_ms: int) -> list[QueueStats]:
-    expired = f.col("expiration").between(1, now_ms)
-    rows = facts.groupBy("address", "queue").agg(
-        f.count("*").alias("messages"),
-        f.sum("size").alias("bytes"),
-        f.max("size").alias("largest"),
-        _count(f.col("largeMessage")).alias("large"),
-        _count(f.col("deliveryCount") > 0).alias("redelivered"),
-        _count(expired).alias("expired"),
-        f.min("sent").alias("oldest"),
-        f.max("sent").alias("newest"),
-        f.percentile_approx("sent", 0.5).alias("median"),
-    )
+def _queues(engine: Engine, facts: Rows, now_ms: int) -> list[QueueStats]:
+    median = engine.words["median"].format("sent")
     found: list[QueueStats] = []
-    for row in rows.collect():
-        facts_of = row.asDict()
-        median = facts_of.pop("median")
-        age = None if median is None else now_ms - median
-        rate = _rate(row.oldest, row.newest, row.messages)
-        found.append(QueueStats(**facts_of, medianAge=age, perHour=rate))
+    for row in engine.ask(_QUEUES % {"now_ms": now_ms, "median": median}, facts=facts):
+        middle = row.pop("median")
+        age = None if middle is None else now_ms - middle
+        rate = _rate(row["oldest"], row["newest"], row["messages"])
+        found.append(QueueStats(**row, medianAge=age, perHour=rate))
     return sorted(found, key=lambda one: (-one.messages, one.queue, one.address or ""))
-
-
-def _count(what: Column) -> Column:
-    return f.count(f.when(what, 1))
 
 
 def _rate(oldest: int | None, newest: int | None, messages: int) -> float | None:
@@ -185,7 +185,7 @@ def _rate(oldest: int | None, newest: int | None, messages: int) -> float | None
 
 
 def _arrivals(
-    facts: DataFrame, queues: Sequence[QueueStats]
+    engine: Engine, facts: Rows, queues: Sequence[QueueStats]
 ) -> tuple[int, list[int], dict[str, Sequence[int]]]:
     known = [(one.oldest, one.newest) for one in queues if one.oldest is not None and one.newest is not None]
     if not known:
@@ -194,29 +194,23 @@ def _arrivals(
     widths = chain(WIDTHS, (WIDTHS[-1] * 10**power for power in count(1)))
     width = next(one for one in widths if (last - first) // one < STRETCHES_MAX)
     fullest = list(dict.fromkeys(one.queue for one in queues))[:SERIES_MAX]
-    name = f.when(f.col("queue").isin(fullest), f.col("queue")).otherwise(f.lit(None))
-    counted = (
-        facts.filter(f.col("sent").isNotNull())
-        .groupBy(f.expr(_FLOORED.format(width=width)).alias("stretch"), name.alias("name"))
-        .agg(f.count("*").alias("messages"))
-    )
+    stretch = _FLOORED.format(width=width, div=engine.words["div"])
     starts = range(first // width, last // width + 1)
     found: dict[str | None, list[int]] = {one: [0] * len(starts) for one in (*fullest, None)}
-    for row in counted.collect():
-        found[row.name][row.stretch - starts[0]] += row.messages
+    for row in engine.ask(_ARRIVALS % {"stretch": stretch}, facts=facts):
+        name = row["queue"] if row["queue"] in fullest else None
+        found[name][row["stretch"] - starts[0]] += row["messages"]
     series: dict[str, Sequence[int]] = {one: found[one] for one in fullest}
     if any(found[None]):
         series[OTHERS] = found[None]
     return width, [one * width for one in starts], series
 
 
-def _ages(facts: DataFrame, now_ms: int) -> dict[str, int]:
-    sent = f.col("sent")
-    label = f.when(sent.isNull(), f.lit(UNKNOWN)).when(sent > now_ms, f.lit(FUTURE))
-    for name, limit in AGES:
-        label = label.when(sent > now_ms - limit, f.lit(name))
-    rows = facts.groupBy(label.otherwise(f.lit("older")).alias("age")).agg(f.count("*").alias("messages"))
-    found = {row.age: row.messages for row in rows.collect()}
+def _ages(engine: Engine, facts: Rows, now_ms: int) -> dict[str, int]:
+    limits = "".join(f" WHEN sent > {now_ms - limit} THEN '{name}'" for name, limit in AGES)
+    first = f"WHEN sent IS NULL THEN '{UNKNOWN}' WHEN sent > {now_ms} THEN '{FUTURE}'"
+    age = f"CASE {first}{limits} ELSE 'older' END"
+    found = {row["age"]: row["messages"] for row in engine.ask(_AGES % {"age": age}, facts=facts)}
     every = [FUTURE, *(name for name, _ in AGES), "older", UNKNOWN]
     return {name: found.get(name, 0) for name in every if name in found or name not in (FUTURE, UNKNOWN)}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -85,6 +85,12 @@ class BatchReader(datasource.DataSourceReader):
 
     def partitions(self) -> Sequence[datasource.InputPartition]:
         settle()
+        return self.planned(tell=tell_losses)
+
+    def planned(
+        self, tell: Callable[[JournalStore], None] = lambda store: None
+    ) -> Sequence[datasource.InputPartition]:
+        """What tasks read. `tell` is called with a store of files while it is open."""
         database = database_of(self.options.path)
         if database is not None:
             from journalfs.spark.tables import table_ranges  # noqa: PLC0415 - an optional library
@@ -92,7 +98,7 @@ class BatchReader(datasource.DataSourceReader):
             return table_ranges(database, self.options)
         place = place_of(self.options.path, reads_history=True)
         with opened(self.options) as store:
-            tell_losses(store)
+            tell(store)
             return plan(store, chosen_queues(store, place, self.options.queues), self.options)
 
     def read(self, partition: datasource.InputPartition) -> Iterator[Any]:

@@ -6,11 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from journalfs.pipeline.engines import LOCAL, SPARK, Engine, LocalEngine, SparkEngine
 from tests.spark.conftest import mount_store, spark
 
 HERE = Path(__file__).parent
 
 __all__ = ["mount_store", "spark"]
+
+
+@pytest.fixture(params=(LOCAL, SPARK))
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Each of the engines that ask the questions of a report."""
+    if request.param == LOCAL:
+        return LocalEngine()
+    return SparkEngine(request.getfixturevalue("spark"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +17,9 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from journalfs.clock import FakeClock
-from journalfs.errors import EXIT_DAMAGED, NotAStore, SystemFailure
+from journalfs.errors import EXIT_DAMAGED, EXIT_DEPENDENCY, NotAStore, SystemFailure
 from journalfs.pipeline.archive import Run, archive, archived
+from journalfs.pipeline.engines import LOCAL, SPARK
 from journalfs.pipeline.folders import HadoopFolder, LocalFolder, folder_at, runs
 from journalfs.pipeline.messages import Source
 from tests.account.damaging import EVERY
@@ -205,15 +209,16 @@ def test_stores_and_archives_that_only_hadoop_reaches(spark: SparkSession, tmp_p
         archive(spark, Source("viewfs://far/data/none"), folder)
 
 
-@pytest.mark.rule("S-319")
-def test_the_command(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.rule("S-319", "S-456")
+@pytest.mark.parametrize("engine", [LOCAL, SPARK])
+def test_the_command(spark: SparkSession, tmp_path: Path, engine: str) -> None:
     long = "q" * 240
     store = written_store(
         tmp_path,
         {"a": [{"body": "1"}], "b": [{"body": "2", "priority": 9}, {"body": "3"}], long: [{"body": "4"}]},
     )
     target = tmp_path / "archive"
-    command = ["pipeline", "archive", str(store), "--output", str(target), "--json"]
+    command = ["pipeline", "archive", str(store), "--output", str(target), "--engine", engine, "--json"]
     (said,) = objects(*command, "--queues", "b", "--where", "JMSPriority > 5")
     books = said.pop("books")
     assert Run(**said).messages == 1
@@ -235,14 +240,46 @@ def test_the_command(spark: SparkSession, tmp_path: Path) -> None:
     assert "source 4; in the archive 4; not in the archive: 0" in done.stderr
 
 
+def without_java(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """The command in a process that cannot start Spark."""
+    command = [sys.executable, "-m", "journalfs", *map(str, arguments)]
+    lacking = {"PATH": str(Path(sys.executable).parent)}
+    return subprocess.run(command, check=False, env=lacking, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.rule("S-455")
+def test_a_run_without_anything_new_needs_no_spark(spark: SparkSession, tmp_path: Path) -> None:
+    store = written_store(tmp_path, {"a": [{"body": "1"}], "b": [{"body": "2"}]})
+    target = tmp_path / "archive"
+    command = ["pipeline", "archive", str(store), "--output", str(target), "--engine", SPARK]
+    assert journalfs(*command).stdout.startswith("1\t2\t")
+    done = without_java(*command)
+    assert (done.returncode, done.stdout) == (0, "-\t0\t0\n"), done.stderr
+    assert "source 2; in the archive 2; not in the archive: 0" in done.stderr
+    # Whatever is not known for sure is left to Spark.
+    for arguments in ([*command, "--queues", "b"], [*command, "--where", "JMSPriority > 4"]):
+        assert without_java(*arguments).returncode == EXIT_DEPENDENCY
+    publish(store, "a", [{"body": "3"}])
+    assert without_java(*command).returncode == EXIT_DEPENDENCY
+    assert journalfs(*command).stdout.startswith("2\t1\t")
+    assert without_java(*command).returncode == 0
+    shutil.rmtree(target / "run=000001")
+    assert without_java(*command).returncode == EXIT_DEPENDENCY
+
+
 @pytest.mark.rule("S-319")
+@pytest.mark.parametrize("engine", [LOCAL, SPARK])
 def test_what_is_damaged_or_dropped_is_in_no_archive(
-    spark: SparkSession, store_copy: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    store_copy: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    engine: str,
 ) -> None:
     """With a canary: one message less comes of Spark."""
     data = store_copy("large-and-paged") / "data"
     EVERY["body_gone"](data)
-    command = ["pipeline", "archive", str(data), "--json", "--output"]
+    command = ["pipeline", "archive", str(data), "--json", "--engine", engine, "--output"]
     done = journalfs(*command, tmp_path / "archive")
     books = json.loads(done.stdout)["books"]
     left = [(one["standing"], one["messages"]) for one in books["notCarried"]]
@@ -250,6 +287,8 @@ def test_what_is_damaged_or_dropped_is_in_no_archive(
     assert books["sourceMessages"] == books["carriedMessages"] + 1
     checked = journalfs("check", data)
     assert {line for line in checked.stdout.splitlines() if "\t" in line} <= set(done.stderr.splitlines())
+    if engine == LOCAL:
+        return
     whole = Source.messages
 
     def one_less(self: Source, spark: SparkSession, schema: StructType) -> DataFrame:

@@ -6,9 +6,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from journalfs.pipeline.dlq import EXPIRED, GIVEN_UP, MOVED, SENT, dead_letters
+from journalfs.pipeline.engines import Engine
 from journalfs.pipeline.messages import Source
 from tests.cli.running import journalfs, objects
 from tests.frozen import PristineStores
@@ -23,8 +22,8 @@ def origin(line: dict[str, Any], name: str) -> Any:
     return noted.get(f"x-opt-{name}")
 
 
-def check(spark: SparkSession, store: Path) -> set[str]:
-    found = dead_letters(spark, Source(str(store)))
+def check(engine: Engine, store: Path) -> set[str]:
+    found = dead_letters(engine, Source(str(store)))
     names = ("ORIG-ADDRESS", "ORIG-QUEUE")
     lines = [line for line, _ in lines_of(store) if any(origin(line, name) for name in names)]
     wanted = Counter(
@@ -48,12 +47,12 @@ def check(spark: SparkSession, store: Path) -> set[str]:
     return {one.reason for one in found}
 
 
-def test_letters_that_brokers_wrote(spark: SparkSession, stores: PristineStores) -> None:
-    assert {GIVEN_UP, EXPIRED} <= check(spark, stores["orders-basic"])
-    assert check(spark, stores["amqp-mqtt-stomp-openwire"])
+def test_letters_that_brokers_wrote(engine: Engine, stores: PristineStores) -> None:
+    assert {GIVEN_UP, EXPIRED} <= check(engine, stores["orders-basic"])
+    assert check(engine, stores["amqp-mqtt-stomp-openwire"])
 
 
-def test_reasons_and_ages(spark: SparkSession, tmp_path: Path) -> None:
+def test_reasons_and_ages(engine: Engine, tmp_path: Path) -> None:
     def letter(**properties: object) -> dict[str, object]:
         types = (
             {"propertyTypes": {"_AMQ_ACTUAL_EXPIRY": "long"}} if "_AMQ_ACTUAL_EXPIRY" in properties else {}
@@ -76,7 +75,7 @@ def test_reasons_and_ages(spark: SparkSession, tmp_path: Path) -> None:
     (store / "journalfs.toml").write_text(f'{settings}\n[address-settings.a]\ndead-letter-address = "Dead"\n')
     shown = [
         (one.queue, one.reason, one.fromQueue, one.letters, one.oldest, one.newest, one.lastExpired)
-        for one in dead_letters(spark, Source(str(store), ("Dead", "b")))
+        for one in dead_letters(engine, Source(str(store), ("Dead", "b")))
     ]
     assert sorted(shown, key=str) == [
         ("Dead", EXPIRED, "a", 1, 1003, 1003, 5000),

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 from pyspark.sql import SparkSession
 
+from journalfs.pipeline.engines import LOCAL, SPARK, Engine
 from journalfs.pipeline.folders import LocalFolder
 from journalfs.pipeline.messages import Source
 from journalfs.pipeline.report import Table, bars, draw_steps, steps, write_report
@@ -27,13 +28,13 @@ NOW = 1_800_000_000_000
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def test_every_number(spark: SparkSession, tmp_path: Path) -> None:
+def test_every_number(engine: Engine, tmp_path: Path) -> None:
     times = [NOW - 3 * HOUR, NOW - 2 * HOUR, NOW - HOUR - 1, NOW - 10, 0, NOW + 30 * DAY]
     messages = [{"body": "é" * (number + 1), "timestamp": when} for number, when in enumerate(times)]
     store = written_store(tmp_path, {"a": messages, "empty": []})
     publish(store, "a", [{"body": "x", "timestamp": NOW - DAY, "expiration": NOW - 1, "deliveryCount": 2}])
     publish(store, "empty", [{"body_base64": "AAEC", "timestamp": NOW - 400 * DAY}])
-    found = stats(spark, Source(str(store)), NOW)
+    found = stats(engine, Source(str(store)), NOW)
     first, second = found.queues
     assert (first.address, first.queue, first.messages, first.bytes, first.largest) == ("a", "a", 7, 43, 12)
     assert (first.redelivered, first.expired, first.large) == (1, 1, 0)
@@ -55,15 +56,15 @@ def test_every_number(spark: SparkSession, tmp_path: Path) -> None:
     assert (sum(found.arrivals["a"]), sum(found.arrivals["empty"])) == (6, 1)
     assert found.arrivals["empty"][0] == 1
     assert found.arrivals["a"][-1] == 1
-    of_one = stats(spark, Source(str(store), ("a",), "JMSPriority = 4 AND JMSTimestamp > 0"), NOW)
+    of_one = stats(engine, Source(str(store), ("a",), "JMSPriority = 4 AND JMSTimestamp > 0"), NOW)
     assert of_one.messages == 6
 
 
-def test_any_time_counts(spark: SparkSession, tmp_path: Path) -> None:
+def test_any_time_counts(engine: Engine, tmp_path: Path) -> None:
     year = 365 * DAY
     times = [-(2**63), -20_000 * year, -year - 1, -year, -1, 1, NOW, 9_000 * year, 2**63 - 1]
     store = written_store(tmp_path, {"a": [{"body": "x", "timestamp": when} for when in times]})
-    found = stats(spark, Source(str(store)), NOW)
+    found = stats(engine, Source(str(store)), NOW)
     (one,) = found.queues
     assert (one.oldest, one.newest) == (times[0], times[-1])
     assert sum(found.ages.values()) == len(times)
@@ -77,7 +78,7 @@ def test_any_time_counts(spark: SparkSession, tmp_path: Path) -> None:
     said = journalfs("pipeline", "stats", store).stdout.split("\t")
     assert said[6].startswith("@-")
     near = Source(str(store), (), f"JMSTimestamp BETWEEN {-year - 1} AND -1")
-    before = stats(spark, near, NOW)
+    before = stats(engine, near, NOW)
     assert before.width_ms == 7 * DAY
     assert (before.arrivals["a"][0], before.arrivals["a"][-1]) == (2, 1)
     assert all(start <= time < start + 7 * DAY for start, time in ((before.starts_ms[-1], -1),))
@@ -110,9 +111,9 @@ def test_the_legend_covers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not legend.get_window_extent().overlaps(figure.axes[0].get_window_extent())
 
 
-def test_counts_are_those_of_the_lines(spark: SparkSession, stores: PristineStores, tmp_path: Path) -> None:
+def test_counts_are_those_of_the_lines(engine: Engine, stores: PristineStores, tmp_path: Path) -> None:
     store = stores["orders-basic"]
-    found = stats(spark, Source(str(store)), NOW)
+    found = stats(engine, Source(str(store)), NOW)
     lines = [line for line, _ in lines_of(store)]
     for one in found.queues:
         of_queue = [
@@ -154,9 +155,11 @@ def test_names_are_text_in_a_report(tmp_path: Path) -> None:
     assert "half \\ud800" in page
 
 
-def test_the_command(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.rule("S-456")
+@pytest.mark.parametrize("kind", [LOCAL, SPARK])
+def test_the_command(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     store = written_store(tmp_path, {"a": [{"body": "xy", "timestamp": 5 * MINUTE}]})
-    (said,) = objects("pipeline", "stats", store, "--json", "--output", tmp_path / "out")
+    (said,) = objects("pipeline", "stats", store, "--engine", kind, "--json", "--output", tmp_path / "out")
     assert said | {"medianAge": 0} == {
         "address": "a",
         "queue": "a",
@@ -173,8 +176,10 @@ def test_the_command(spark: SparkSession, tmp_path: Path) -> None:
     }
     assert json.loads(json.dumps(said["medianAge"])) > NOW / 2
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
-    shown = journalfs("pipeline", "stats", store).stdout
+    shown = journalfs("pipeline", "stats", store, "--engine", kind).stdout
     assert shown == "a\ta\t1\t2\t0\t0\t1970-01-01T00:05:00.000Z\t1970-01-01T00:05:00.000Z\t-\n"
     empty = written_store(tmp_path / "empty", {"a": []})
-    assert journalfs("pipeline", "stats", empty, "--output", tmp_path / "none").returncode == 0
+    assert (
+        journalfs("pipeline", "stats", empty, "--engine", kind, "--output", tmp_path / "none").returncode == 0
+    )
     assert "<dd>0</dd>" in (tmp_path / "none" / "report.html").read_text()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import pkgutil
 import runpy
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 import journalfs.spark
@@ -17,6 +19,8 @@ from tests.spark.writing import publish, written_store
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
+NOTEBOOK = "notebook.ipynb"
+
 
 def example(name: str) -> dict[str, Any]:
     return runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="example")
@@ -25,6 +29,7 @@ def example(name: str) -> dict[str, Any]:
 def test_every_example_is_tested() -> None:
     here = Path(__file__).read_text()
     assert all(f'example("{path.stem}")' in here for path in EXAMPLES.glob("*.py"))
+    assert [path.name for path in EXAMPLES.glob("*.ipynb")] == [NOTEBOOK]
 
 
 def test_count_by_queue(spark: SparkSession, stores: PristineStores) -> None:
@@ -87,3 +92,39 @@ def test_publish_csv(spark: SparkSession, tmp_path: Path) -> None:
     assert found["red"]["properties"]["n"] == 1
     assert found["blue"]["body"] == '{"n":2,"color":"blue","day":"2026-01-03"}'
     assert found["red"]["properties"]["day"] == "2026-01-02"
+
+
+def test_nightly_job(tmp_path: Path) -> None:
+    store = written_store(tmp_path, {"a": [{"body": "1"}], "b": [{"body": "2"}]})
+    night = example("nightly_job")["night"]
+    places = (str(store), str(tmp_path / "archive"), str(tmp_path / "report"))
+    assert night(*places) == "2 archived, 2 waiting, 0 damaged"
+    publish(store, "a", [{"body": "3"}])
+    assert night(*places) == "1 archived, 3 waiting, 0 damaged"
+    assert night(*places) == "0 archived, 3 waiting, 0 damaged"
+    assert (tmp_path / "report" / "report.html").exists()
+
+
+def test_stream_to_parquet(spark: SparkSession, tmp_path: Path) -> None:
+    store = written_store(tmp_path, {"a": [{"body": "1"}], "b": [{"body": "2"}]})
+    follow = example("stream_to_parquet")["follow"]
+    places = (str(store), str(tmp_path / "out"), str(tmp_path / "checkpoint"))
+    for bodies in (["1", "2"], ["1", "2", "3"]):
+        follow(spark, *places, once=True).awaitTermination()
+        assert sorted(row.body for row in spark.read.parquet(places[1]).collect()) == bodies
+        publish(store, "a", [{"body": "3"}])
+
+
+def test_notebook(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its cells run one after the other, as those of a notebook do."""
+    store = written_store(tmp_path, {"a": [{"body": "1"}, {"body": "2", "priority": 9}]})
+    monkeypatch.setenv("STORE", str(store))
+    cells = json.loads((EXAMPLES / NOTEBOOK).read_text())["cells"]
+    names: dict[str, Any] = {}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    assert list(names["table"]["body"]) == ["2"]
+    assert "|a    |2       |" in capsys.readouterr().out

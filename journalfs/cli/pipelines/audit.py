@@ -5,18 +5,26 @@ from __future__ import annotations
 import click
 
 from journalfs.cli.common import json_option, write_json, write_table
-from journalfs.cli.pipelines.common import check_report, output_option, spark_options
+from journalfs.cli.pipelines.common import (
+    check_report,
+    engine_option,
+    output_option,
+    refuse_local,
+    spark_options,
+)
 
 
 @click.command(epilog="Example: journalfs pipeline audit /var/lib/artemis/data --output /tmp/audit")
 @click.argument("store", metavar="STORE")
 @output_option("Also write report.html there, and the tables lives and findings as Parquet.")
+@engine_option
 @spark_options
 @json_option
 def audit(
     *,
     store: str,
     output: str | None,
+    engine: str,
     master: str | None,
     settings: tuple[tuple[str, str], ...],
     as_json: bool,
@@ -24,6 +32,7 @@ def audit(
     """Say what became of each message of STORE, consumed ones too, and list what is odd."""
     from journalfs.pipeline.session import session  # noqa: PLC0415 - Spark takes seconds
 
+    refuse_local(engine, "an audit")
     check_report(store, output)
     with session(master, dict(settings), title="auditing") as spark:
         from journalfs.clock import SystemClock  # noqa: PLC0415 - as above

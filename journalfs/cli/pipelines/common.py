@@ -62,6 +62,24 @@ def spark_options(command: C) -> C:
     )(command)
 
 
+def engine_option(command: C) -> C:
+    """`--engine`: what reads a store of this machine."""
+    return click.option(
+        "--engine",
+        type=click.Choice(["auto", "local", "spark"]),
+        default="auto",
+        show_default=True,
+        help="What reads: `local` is this process, with DuckDB; `auto` is that for a store of this machine, "
+        "unless --master or --conf is given.",
+    )(command)
+
+
+def refuse_local(engine: str, what: str) -> None:
+    """Raise `WrongCall` where the local engine is asked for what Spark alone does."""
+    if engine == "local":
+        raise WrongCall(f"--engine local: {what} needs Spark; leave --engine out")
+
+
 def source_options(command: C) -> C:
     """What to read."""
     command = click.option(
