@@ -33,7 +33,8 @@ def _kinds(kind: type[JournalfsError]) -> Iterator[type[JournalfsError]]:
 
 def _modules_with_errors() -> Iterator[str]:
     for source in python_sources():
-        if source.is_product and re.search(r"^ +identifier\b[^=\n]*= ", source.text, re.MULTILINE):
+        stated = r"^ +identifier\b[^=\n]*= |^class .*\bidentifier="
+        if source.is_product and re.search(stated, source.text, re.MULTILINE):
             name = source.name.removesuffix(".py").replace("/", ".")
             yield f"journalfs_{name}" if name.startswith("mount.") else name
 
