@@ -45,7 +45,11 @@ _FLAGS: Final[Mapping[str, tuple[Mapping[str, bool], str]]] = {
     "nonempty": ({"allow_nonempty": True}, "mount on a directory that is not empty"),
     "nofollow": ({"follow": False}, "show the store as it is now; do not watch for changes"),
     "follow": ({"follow": True}, "watch for changes, as when nothing is said"),
-    "force": ({"force": True}, "write to a database although others are connected to it as a broker is"),
+    "force": (
+        {"force": True},
+        "write to a database although others are connected to it as a broker is, or to files that have other "
+        "names outside of the store",
+    ),
 }
 """What each word sets, and what that means."""
 
@@ -124,7 +128,7 @@ class MountOptions:
     dir_mode: int | None = None
     """Permission bits; None: all may read, and the owner may write where the mount does."""
     force: bool = False
-    """Write to a database although others are connected to it as a broker is."""
+    """Write beside others that may have the same database, or the same files."""
     config: str | None = None
     """The broker's configuration, said by hand."""
     fsname: str | None = None

@@ -127,7 +127,8 @@ def force_option(command: C) -> C:
         is_flag=True,
         expose_value=False,
         callback=_force,
-        help="Write to a database although others are connected to it as a broker is.",
+        help="Write to a database although others are connected to it as a broker is, or to files that have "
+        "other names outside of the store.",
     )(command)
 
 

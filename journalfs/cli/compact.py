@@ -12,7 +12,7 @@ import trio
 from journalfs.account.entries import NONE, Entry
 from journalfs.account.taking import account_of
 from journalfs.cli.books import say_losses
-from journalfs.cli.common import json_option, say, store_argument, write_json, write_table
+from journalfs.cli.common import force_option, json_option, say, store_argument, write_json, write_table
 from journalfs.config.layout import locate_store
 from journalfs.live.missing import note_missing
 from journalfs.records.files.kept_damage import discard_damage
@@ -29,6 +29,7 @@ from journalfs.store.write.opening import open_alone
     "--discard-damage", is_flag=True, help="Forget missing files, and delete unreadable parts that were kept."
 )
 @click.option("--shrink", is_flag=True, help="Delete all free files, too.")
+@force_option
 @json_option
 def compact(*, store: Path, dry_run: bool, discard_damage: bool, shrink: bool, as_json: bool) -> None:
     """Rewrite the live records of STORE's journals into new files, packed, and set the old ones free.

@@ -15,7 +15,15 @@ import trio
 from journalfs.account.books import NOT_ASKED_FOR, Books, NotCarried
 from journalfs.account.entries import UNKNOWN, Account, Standing, Totals, exactly
 from journalfs.cli.books import end_with
-from journalfs.cli.common import SEPARATOR, json_option, named_queue, say, store_argument, write_json
+from journalfs.cli.common import (
+    SEPARATOR,
+    force_option,
+    json_option,
+    named_queue,
+    say,
+    store_argument,
+    write_json,
+)
 from journalfs.cli.mounts import ask
 from journalfs.clock import SystemClock
 from journalfs.config.layout import locate_store
@@ -48,6 +56,7 @@ REPLAY: Final = ".journalfs/history/.replay"
 @click.option("--name", metavar="NAME", help="What the same replay is known by; else by its options.")
 @click.option("--again", is_flag=True, help="Although it was done before.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; count.")
+@force_option
 @json_option
 def replay(
     *,

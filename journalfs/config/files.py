@@ -24,7 +24,7 @@ CONFIG_VARIABLE: Final = "JOURNALFS_CONFIG"
 
 
 FORCE_VARIABLE: Final = "JOURNALFS_FORCE"
-"""In the environment: write to a database although others are connected to it (`--force`)."""
+"""In the environment: write although others may have the same database, or the same files (`--force`)."""
 
 
 def read_beginning(path: Path, bytes_max: int) -> bytes:

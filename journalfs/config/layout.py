@@ -238,10 +238,11 @@ def _refuse_of_database(layout: StoreLayout, *, said_by_hand: bool) -> None:
     if start is not None and start.made_at is not None and not said_by_hand:
         # Of a copied instance: a database in files was copied too, and a server's is the original's.
         database = database.carried(start.carried)
-        if not database.files:
-            told = f"{layout.config.file}: the instance was made as {start.made_at}, whose store this may be"
-            ways = f"give the URL itself, or --config {layout.config.file}"
-            database = replace(database, outside=f"{database.shown}: it is not written to: {told}; {ways}")
+        if not any(one.is_relative_to(start.folder) for one in database.files):
+            file = layout.config.file
+            told = f"{file} names it, and the instance was made as {start.made_at}, whose store this may be"
+            ways = f"it is not written to unless you give the URL itself, or --config {file}"
+            database = replace(database, outside=f"{database.shown}: {told}; {ways}")
     raise DatabaseStore(database)
 
 

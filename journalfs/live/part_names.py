@@ -214,6 +214,10 @@ class PartNames:
                 _lock(descriptor, byte, command)
                 # Whoever had it may have put another in its place, or removed it.
                 if FileStamp.at(self._path) == FileStamp.of(os.fstat(descriptor)):
+                    found = os.fstat(descriptor)
+                    if found.st_nlink > 1:  # by hard links it is another store's, too
+                        door.replace(self._path, os.pread(descriptor, found.st_size, 0))
+                        continue
                     failing.pop_all()
                     return descriptor
 

@@ -5,6 +5,7 @@ it. Writers open through `journalfs.store.write.opening` instead.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from journalfs.config.database import DatabaseStore
@@ -34,7 +35,11 @@ def locate_readable(
     if isinstance(found, OlderStore):
         return locate_derived(older_kinds().derive(found, derived, quiet=quiet), found), None
     source = database_kind(found.settings).read(found.settings, derived)
-    return locate_store(source.place), source
+    layout = locate_store(source.place)
+    outside = found.settings.outside
+    if outside is not None:
+        layout = replace(layout, warnings=(*layout.warnings, outside))
+    return layout, source
 
 
 def derived_if_older(path: Path) -> Path:

@@ -33,6 +33,7 @@ from journalfs.format.server_lock import (
 )
 from journalfs.store.journal_setup import not_made
 from journalfs.store.locks import PRIMARY_BYTE, WHOLE, LockedFile, Range, read_beginning, take
+from journalfs.store.shared_files import refuse_shared_files
 from journalfs.store.snapshot_folder import refuse_writing
 
 ASK_AGAIN_S: Final = 0.5
@@ -75,9 +76,11 @@ class NodeLock:
         """Take the store for writing, waiting at most `timeout_ms` for another process to let go of it.
 
         0: do not wait; `WAIT_FOR_EVER_MS`: as long as it takes. Raises `StoreBusy` saying who has it, and
-        `SystemFailure`, and `WrongCall` for a snapshot. The lock's directory is made if it is missing.
+        `SystemFailure`, and `WrongCall` for a snapshot and for files that another store has, too. The lock's
+        directory is made if it is missing.
         """
         refuse_writing(layout.root)
+        refuse_shared_files(layout)
         return cls._acquire(lambda: _take_all(layout), layout.node_manager_lock_dir, timeout_ms, clock, pause)
 
     @classmethod

@@ -73,7 +73,7 @@ def test_publishing(mount: MountedStore, store: Path) -> None:
     assert "no such file" in refused(1, "put", mnt / "orders", "nothing.txt")
 
 
-@pytest.mark.parametrize("name", ["in.json", "in.jsonl"])
+@pytest.mark.parametrize("name", ["in.json", pytest.param("in.jsonl", marks=pytest.mark.long)])
 def test_publishing_the_input(mount: MountedStore, name: str) -> None:
     """What the mount refuses has its reason, and the path that was typed."""
     done = subprocess.run(

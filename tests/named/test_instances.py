@@ -66,8 +66,22 @@ COPIED: dict[str, Change] = {
 }
 
 
-@pytest.mark.parametrize("said", COPIED)
-@pytest.mark.parametrize("named", ["", "etc", "etc/broker.xml", "data", "data/journal"])
+NAMED = ["etc", "etc/broker.xml", "data", "data/journal"]
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        *((said, "") for said in COPIED),
+        *(("absolute", named) for named in NAMED),
+        *(
+            pytest.param(said, named, marks=pytest.mark.long)
+            for said in COPIED
+            for named in NAMED
+            if said != "absolute"
+        ),
+    ],
+)
 def test_a_copy_is_changed_and_not_its_original(prod: Path, said: str, named: str) -> None:
     copy = prod.parent / "copy"
     COPIED[said](prod, copy)
@@ -156,7 +170,9 @@ OUTSIDE: list[Change] = [absolute_directories, linked_data, linked_journal, page
 
 
 @pytest.mark.parametrize("change", OUTSIDE)
-@pytest.mark.parametrize("command", ["put", "take", "compact", "dlq"])
+@pytest.mark.parametrize(
+    "command", ["put", "take", *(pytest.param(one, marks=pytest.mark.long) for one in ("compact", "dlq"))]
+)
 def test_what_lies_outside_is_said_and_not_written_to(
     prod: Path, change: Change, command: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -228,7 +244,7 @@ def without_a_bootstrap_target(prod: Path) -> Path:
 @pytest.mark.parametrize(
     "move", [moved, moved_far, made_on_windows, made_on_windows_by_a_path, without_a_bootstrap_target]
 )
-@pytest.mark.parametrize("absolute", [False, True])
+@pytest.mark.parametrize("absolute", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_moved_instance_is_opened_in_every_way(
     prod: Path, move: Callable[[Path], Path], absolute: bool
 ) -> None:

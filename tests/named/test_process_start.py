@@ -28,6 +28,7 @@ def run(command: str, **more: object) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(["/bin/bash", "-c", command], capture_output=True, check=False, timeout=60, **more)  # type: ignore[call-overload,no-any-return]
 
 
+@pytest.mark.long
 def test_a_working_directory_that_was_removed(store: Path, tmp_path: Path) -> None:
     mnt, gone, file = tmp_path / "mnt", tmp_path / "gone", tmp_path / "one.txt"
     mnt.mkdir()
@@ -81,14 +82,8 @@ def wait_until_dead(mnt: Path) -> None:
 
 
 @pytest.mark.mount
-@pytest.mark.parametrize(
-    "closed",
-    [
-        pytest.param(">&-", marks=pytest.mark.long),
-        pytest.param("2>&-", marks=pytest.mark.long),
-        "<&- >&- 2>&-",
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_descriptors(store: Path, tmp_path: Path, closed: str) -> None:
     mnt, file = tmp_path / "mnt", tmp_path / "one.txt"
     mnt.mkdir()
@@ -115,6 +110,7 @@ def latin(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("locale", ["latin", "C"])
 def test_names_are_utf8_in_every_locale(
     store: Path, tmp_path: Path, locale: str, request: pytest.FixtureRequest

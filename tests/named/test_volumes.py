@@ -65,6 +65,7 @@ def test_a_missing_part_has_a_remedy(volume: Path) -> None:
     assert journalfs("put", volume, "DLQ::DLQ", __file__).returncode == 0
 
 
+@pytest.mark.long
 def test_its_user_is_told_what_root_has_to_make(volume: Path, tmp_path: Path) -> None:
     """The broker's user cannot make anything in it."""
     home = tmp_path / "home"

@@ -186,7 +186,8 @@ def mariadb() -> Iterator[Server]:
                 "--auth-root-authentication-method=normal",
             ],
         )
-        run(as_nobody([*command, "--skip-test-db"]))
+        # It makes temporary files by itself, where the user of this session has them unless told.
+        run(as_nobody([*command, "--skip-test-db"]), env={**os.environ, "TMPDIR": str(folder)})
         port = free_port()
         log, socket = folder / "log", folder / "socket"
 

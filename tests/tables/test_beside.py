@@ -84,6 +84,7 @@ def test_nothing_is_written_while_a_broker_is_connected(
     assert journalfs("put", url, "DLQ::DLQ", file).returncode == 0
 
 
+@pytest.mark.long
 @pytest.mark.rule("S-331")
 def test_force_of_a_conversion_and_of_a_mount(empty_database: Callable[[str], str], tmp_path: Path) -> None:
     """Whoever knows that no broker is among the sessions says so, by the command or in fstab."""
@@ -102,6 +103,7 @@ def test_force_of_a_conversion_and_of_a_mount(empty_database: Callable[[str], st
             (store.path / "DLQ/DLQ/one.txt").write_text("one\n")
 
 
+@pytest.mark.long
 @pytest.mark.rule("S-331")
 def test_others_that_are_no_broker(empty_database: Callable[[str], str]) -> None:
     url = created(empty_database, "postgresql")
@@ -111,6 +113,7 @@ def test_others_that_are_no_broker(empty_database: Callable[[str], str]) -> None
         assert journalfs("take", url, "DLQ::DLQ").returncode == 0
 
 
+@pytest.mark.long
 @pytest.mark.rule("S-331")
 @pytest.mark.parametrize("kind", KINDS)
 def test_readers_of_ours_are_no_broker(
@@ -123,6 +126,7 @@ def test_readers_of_ours_are_no_broker(
         assert store.control("status.json")["liveBroker"] is False
 
 
+@pytest.mark.long
 @pytest.mark.rule("S-331")
 def test_a_user_without_rights_sees_a_broker(postgres: Server) -> None:
     """Of sessions of others anybody sees who they are, and what their program is called."""
@@ -140,6 +144,7 @@ def test_a_user_without_rights_sees_a_broker(postgres: Server) -> None:
     assert BROKER in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.rule("S-331")
 def test_brokers_that_take_the_lease_may_be_connected(
     empty_database: Callable[[str], str], tmp_path: Path
@@ -160,8 +165,10 @@ def test_brokers_that_take_the_lease_may_be_connected(
 
 
 @pytest.mark.rule("S-332")
-@pytest.mark.parametrize("kind", ["postgresql", "sqlite", pytest.param("mysql", marks=pytest.mark.long)])
-@pytest.mark.parametrize("table", ["messages", "bindings"])
+@pytest.mark.parametrize(
+    "kind", ["sqlite", *(pytest.param(one, marks=pytest.mark.long) for one in ("postgresql", "mysql"))]
+)
+@pytest.mark.parametrize("table", ["messages", pytest.param("bindings", marks=pytest.mark.long)])
 def test_a_writer_that_meets_rows_of_others_stops(
     empty_database: Callable[[str], str], kind: str, table: str, tmp_path: Path
 ) -> None:
@@ -200,6 +207,7 @@ def broker(artemis_home: Path, jdbc_config: str, tmp_path: Path) -> Iterator[Bro
     found.kill()
 
 
+@pytest.mark.long
 @pytest.mark.broker
 @pytest.mark.mount
 @pytest.mark.rule("S-331", "S-332")
