@@ -38,11 +38,12 @@ def test_it_is_read_and_not_written_to(copied: tuple[Path, Path]) -> None:
     before = fingerprint(prod)
     assert journalfs("ls", copy).returncode == 0
     assert fingerprint(prod) == before, "what journalfs keeps of a store is its own there"
-    for call in (
+    calls: list[list[str | Path]] = [
         ["put", copy, "DLQ::DLQ", copy.parent / "one.txt"],
         ["take", copy, "DLQ::DLQ"],
         ["compact", copy],
-    ):
+    ]
+    for call in calls:
         (copy.parent / "one.txt").write_text("x\n")
         done = journalfs(*call)
         assert (done.returncode, "another name outside of" in done.stderr) == (1, True), (call, done.stderr)
