@@ -1,6 +1,6 @@
-"""Keeps up what the live records of a bindings journal say, by the broker's rules.
+"""Interprets the live records of a bindings journal by the broker's rules, and keeps the result up to date.
 
-What a change takes depends on what changes, and not on how much there is.
+A change takes time for what it changes, not for all bindings.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Said:
 
 
 _Thing = tuple[str, str | int | None]
-"""What a record is about. All that is said of a thing is looked at when some of it changes."""
+"""The subject of a record. When one record about a thing changes, all records about it are read again."""
 _Reader = tuple[str, Callable[[bytes], Any], Callable[[Any], str | int | None] | None]
 
 
@@ -250,7 +250,7 @@ class Interpretation:
         return names
 
     def _last_binding(self, thing: _Thing, said: Sequence[_Said]) -> _Bound | None:
-        """What came before the last binding of a thing the broker has forgotten."""
+        """Return the last binding of a thing. A broker forgets all that came before it."""
         kind, target = thing
         bound: _Bound | None = None
         statuses: list[Emitted] = []
@@ -370,7 +370,7 @@ def _anomaly(kind: str, reason: str, emitted: Emitted) -> Anomaly:
 
 
 def _implied_address(name: str, routing_types: Iterable[bindings.RoutingType]) -> Address:
-    """What a broker would make for queues that are bound to it."""
+    """Return the address that a broker would make for queues that are bound to it."""
     kinds = tuple(dict.fromkeys(routing_types))
     binding = bindings.AddressBinding(name, kinds, auto_created=True, internal=False, unknown=b"")
     return Address(None, binding, paused=False)

@@ -1,4 +1,4 @@
-"""What a bindings journal says once it is replayed: addresses, queues and all that is stored with them."""
+"""The content of a bindings journal after its replay: addresses, queues and all that is stored with them."""
 
 from __future__ import annotations
 
@@ -80,17 +80,17 @@ class Anomaly:
 
 
 CHANGES_KEPT_MAX: Final = 4096
-"""Whoever did not look for so many changes looks at everything."""
+"""Changes that are kept: a reader that missed more of them must look at everything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What is otherwise than before."""
+    """The differences between two states."""
 
     queues: frozenset[QueueId] = frozenset()
     """Made, changed or gone."""
     addresses: frozenset[str] = frozenset()
-    """The same, and those that another queue is bound to."""
+    """The changed addresses, and those to which another queue is bound."""
 
     def __or__(self, other: Changed) -> Changed:
         return Changed(self.queues | other.queues, self.addresses | other.addresses)
@@ -119,8 +119,8 @@ class ChangeLog:
 
 @dataclass(frozen=True, slots=True)
 class BindingsState:
-    """What the journal says. The next state of the same replay shares the mappings with it, which are as they
-    are now: a change costs the same however many queues there are. Another object says that there was one.
+    """The state of the bindings. The next state of the same replay shares its mappings, which are updated in
+    place: a change costs the same however many queues there are. A new object tells that there was a change.
     """
 
     addresses: Mapping[str, Address]

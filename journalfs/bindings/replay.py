@@ -1,7 +1,7 @@
 """Replays the records of a bindings journal into a `BindingsState` (docs/format/bindings.md, "Replay").
 
 A small transactional replay in plain Python: a bindings journal holds thousands of records, not millions.
-Damage never stops it; what cannot be used is an `Anomaly` of the state.
+Damage never stops it; an unusable record is an `Anomaly` of the state.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from journalfs.format.record_types import RecordKind
 
 
 class ReplayRecord(Protocol):
-    """What replay needs of a scanned record; fields that its kind lacks are ignored."""
+    """The fields of a scanned record that replay needs; fields that its kind lacks are ignored."""
 
     @property
     def kind(self) -> int: ...
@@ -58,7 +58,7 @@ class BindingsReplay:
         self._file = ""
         self._file_number = 0
         self._emitted: list[Emitted] = []
-        """What took effect since the last `finish`."""
+        """The effects of records since the last `finish`."""
         self._deleted: set[int] = set()
         self._deleted_since: set[int] = set()
         self._interpretation = Interpretation()
@@ -122,7 +122,7 @@ class BindingsReplay:
         )
 
     def live(self) -> list[Emitted]:
-        """What took effect and was not deleted since the last `finish`, in journal order."""
+        """The records that took effect since the last `finish` and were not deleted, in journal order."""
         # A delete removes every record of its id in the whole journal, earlier or later.
         before, since = self._deleted, self._deleted_since
         return [one for one in self._emitted if one.record_id not in before and one.record_id not in since]

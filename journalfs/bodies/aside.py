@@ -23,15 +23,15 @@ class Aside:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.keeps = False
-        """What is taken away may be asked for."""
+        """True if removed files may be asked for."""
         self.most_bytes = 0
         """So much is kept; the oldest goes first."""
         self._files: dict[Path, AsideFile] = {}
         self._count = 0
 
     def keep(self, path: Path) -> None:
-        """Somebody removes a file next: give it a name here, if what it holds may be asked for. Not where it
-        can have none, as on another file system.
+        """Give a file that is about to be removed a second name here, if its content may be asked for.
+        Without effect on file systems where it cannot have one.
         """
         if not self.keeps:
             return

@@ -64,7 +64,9 @@ class LargeDirectory:
             return []  # missing, or one of the problems
 
     def problems(self, relative_to: Path) -> list[Damage]:
-        """What is named like a body and is none, and a directory that cannot be listed."""
+        """Return the files that are named like bodies and are none, or the error that kept the directory from
+        being listed.
+        """
         try:
             mtime_ns = door.status(self.path).st_mtime_ns
             if mtime_ns != self._problems[0]:
@@ -95,7 +97,7 @@ class LargeDirectory:
             raise BodyUnreadable(path, 0, door.kind_and_reason(error)[1]) from error
 
     def stamp(self, message_id: MessageId) -> FileStamp | None:
-        """What the body's file is like now; `None` when there is none that could be read."""
+        """Return the stamp of a body's file; `None` if there is none that could be read."""
         status = self._status(format_large_name(message_id))
         return None if status is None else FileStamp.of(status)
 

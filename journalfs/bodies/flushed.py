@@ -1,10 +1,9 @@
-"""What flushes made durable and no publication has taken over yet (docs/operate/folder.md): a note each, and
-bodies that are long.
+"""Content that flushes made durable and that is not published yet (docs/operate/folder.md): a note each, and
+files for long content.
 
-`ID.note` is the note: the content where that is short, first, so that cutting the rest off leaves nothing but
-what somebody wrote; where it is to be published, as JSON; and 16 bytes: the length of the JSON, a checksum of
-all before it, and a mark. `ID.body` is the content where it is long. A body without a note was never flushed:
-nobody was told that it is kept.
+`ID.note` is the note: short content comes first, so that cutting off the rest leaves the written bytes; then
+the destination as JSON; and 16 bytes: the length of the JSON, a checksum of all before it, and a mark.
+`ID.body` holds long content. A body without a note was never flushed: no caller was told that it is kept.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _END: Final = struct.Struct(">II8s")
 
 
 class FlushNote(msgspec.Struct, frozen=True):
-    """What was flushed, and where it is to be published."""
+    """The note of flushed content and its destination."""
 
     note_id: str
     """Hexadecimal; never used for another content once that is published."""
@@ -40,11 +39,13 @@ class FlushNote(msgspec.Struct, frozen=True):
     queue: str | None
     """None: routed to the queues of the address."""
     file_name: str
-    """Its suffix says what one message is."""
+    """The name of the file, whose suffix decides its framing."""
     size_bytes: int
     """Of the content that was flushed."""
     has_body_file: bool
-    """The content is in a file of its own, which may be longer: what came later was not flushed."""
+    """True if the content is in a file of its own. That file may be longer: bytes behind the noted size were
+    not flushed.
+    """
 
 
 def encode_note(note: FlushNote, content: bytes | memoryview) -> bytes:
@@ -71,7 +72,7 @@ def decode_note(data: bytes) -> tuple[FlushNote, bytes]:
 
 @dataclass(slots=True)
 class FoundNotes:
-    """What lies in the folder, oldest first."""
+    """The notes in the folder, oldest first."""
 
     notes: list[FlushNote] = field(default_factory=list)
     broken: list[Path] = field(default_factory=list)
@@ -100,7 +101,7 @@ class FlushedFolder:
         return self.path / (note_id + _BODY)
 
     def files_of(self, note_id: str) -> tuple[Path, Path]:
-        """Those that there may be of a note."""
+        """Return the files that a note may have."""
         return self._note_path(note_id), self.body_path(note_id)
 
     def write(self, note: FlushNote, content: bytes | memoryview) -> None:
@@ -112,7 +113,9 @@ class FlushedFolder:
             write_all(made, encode_note(note, content))
 
     def read(self, note: FlushNote) -> bytes | Path:
-        """What was flushed: the bytes, or a body that holds them and nothing else. Raises `Damaged`."""
+        """Return the flushed content: the bytes, or the path of a file that holds just them.
+        Raises `Damaged`.
+        """
         if not note.has_body_file:
             return self._read(self._note_path(note.note_id))[1]
         path = self.body_path(note.note_id)
@@ -185,7 +188,7 @@ class FlushedFolder:
             raise Damaged(path, error.offset, error.reason) from None
 
     def _named(self, *suffixes: str) -> Iterator[Path]:
-        """Oldest first. Whatever is no file is not ours, and stays."""
+        """Yield the files of the folder, oldest first. Other kinds of entries stay untouched."""
         try:
             with door.folder(self.path) as held:
                 found = {

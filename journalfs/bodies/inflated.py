@@ -1,9 +1,9 @@
-"""Bodies that their clients compressed, inflated so that any range of them can be read.
+"""Bodies that clients compressed, inflated so that any range of them can be read.
 
-What a stream inflates to is not known before it was counted: a kilobyte may stand for a megabyte, and nobody
-believes what its message says of it. So it is bounded: by a ratio that no text or table reaches, and by the
-setting `inflate-bytes-max`. A body within the bounds is inflated as far as it is read (engine/inflated.py).
-What was counted is kept, by what tells one content of a file from another; the index keeps it, too.
+The inflated size of a stream must be counted: a kilobyte may stand for a megabyte, and the size that the
+message states may be wrong. So it is bounded, by a ratio that no text or table reaches and by the setting
+`inflate-bytes-max`. A body within the bounds is inflated as far as it is read (engine/inflated.py). Counted
+sizes are kept, by a stamp of the file's content; the index keeps them, too.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from journalfs.limits import (
 
 
 class Inflated(msgspec.Struct, frozen=True):
-    """What counting a file found."""
+    """The result of counting a file."""
 
     name: str
     stamp: FileStamp
     size_bytes: int
-    """Of what is broken, what it may be at most."""
+    """Inflated bytes; of a broken stream, the most that it may have."""
     broken: tuple[int, str] | None = None
     """Where, and why nothing of it is shown."""
 
@@ -75,7 +75,7 @@ class InflatedBodies:
         return (path.name, FileStamp.of(door.status(path))) in self._known
 
     def counting(self, path: Path) -> Counting:
-        """For who counts without keeping others waiting. Raises OSError."""
+        """Begin counting in steps, for a caller that must not keep others waiting. Raises OSError."""
         stamp = FileStamp.of(door.status(path))
         most = self.bytes_max_of(stamp.size_bytes)
         return Counting(path, stamp, Inflating(path, bytes_max=most), most)
@@ -91,13 +91,13 @@ class InflatedBodies:
         return found
 
     def forget(self, path: Path) -> None:
-        """It did not inflate to what was counted: count anew."""
+        """Forget the counted size of a body that did not inflate to it."""
         for key in [key for key in self._known if key[0] == path.name]:
             del self._known[key]
             self._kept.pop(key, None)
 
     def known(self, names: Iterable[str]) -> Iterator[Inflated]:
-        """For an index: what is known of the files of these names."""
+        """Return the known sizes of the files of these names, for an index."""
         wanted = set(names)
         return (one for one in self._known.values() if one.name in wanted)
 
@@ -109,7 +109,7 @@ class InflatedBodies:
                 self._note((one.name, one.stamp), one)
 
     def bytes_max_of(self, compressed_bytes: int) -> int:
-        """What so many bytes may inflate to."""
+        """Return the most that so many bytes may inflate to."""
         return min(self.bytes_max, max(INFLATE_FREELY_BYTES, INFLATE_RATIO_MAX * compressed_bytes))
 
     def _note(self, key: tuple[str, FileStamp], found: Inflated) -> None:

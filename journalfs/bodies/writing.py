@@ -18,7 +18,7 @@ from journalfs.ids import MessageId
 _NO_LINKS: Final = frozenset(
     (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL)
 )
-"""What `link` fails with between two file systems, and on those that have no links."""
+"""Errors of `link` between two file systems, and on file systems without links."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ class InPages:
             await writing.done(sync=self._change.tx != 0 or self._paging.sync_alone)
 
     async def _ended(self, kind: type[BaseException] | None, *_error: object) -> None:
-        """Finish pages of a change that failed. Without further records they would never count as idle."""
+        """Write what is staged of a failed change: with unwritten records its pages would never be idle."""
         for writing in self._writing.values() if kind is not None else ():
             with suppress(JournalfsError):
                 await writing.done(sync=False)

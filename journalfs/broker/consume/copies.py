@@ -1,4 +1,4 @@
-"""Copies of messages for another queue: what a move makes where the records that are there will not do."""
+"""Copies of messages for another queue, where a move cannot use the present records."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ TOGETHER_MAX: Final = PIECE_RECORDS // 2
 
 
 class Copies:
-    """Messages that a move copies: their records as they are, but for id and address; in those of another
-    address with a note of where they come from, as brokers have it, and with the expiration that the settings
-    of that address give to what is sent there. Bodies that lie in files are copied from file to file.
+    """The messages that a move copies: their records, with new ids and addresses. A copy for another address
+    gets the broker's note of its origin, and expires by the settings of that address. Bodies in files are
+    copied from file to file.
     """
 
     notes: ClassVar[int] = NOTES_MADE
-    """What becomes of what they say of where they come from."""
+    """What happens to the notes of origin."""
 
     separate: ClassVar[bool] = False
-    """Whatever may be, no record that is there is put into the queue."""
+    """True if no present record may be put into the target queue."""
 
     def __init__(self, parts: StoreParts, change: Change, address: str, queue: QueueId) -> None:
         self._publishing = parts.publishing
@@ -111,22 +111,22 @@ class Copies:
         await self._change.after(2 * len(run))
 
     async def add_arriving(self, source: QueueContent, run: Run) -> None:
-        """The same, and that others leave for them."""
+        """Stage the copies, and what leaves the target for them."""
         numbered = await self.numbered(source, run)
         self._publishing.stage_arriving_in(self._change, self.address, numbered)
         await self._change.after(len(numbered))
 
     async def add_to(self, pages: InPages, of: str, source: QueueContent, run: Run) -> None:
-        """The same in pages of an address."""
+        """Stage the copies in pages of an address."""
         numbered = await self.numbered(source, run, of)
         await pages.add(numbered)
         await self._change.after(len(numbered))
 
 
 class Restored(Copies):
-    """Copies for the queue that the messages came from, as its address was sent them: what was noted on them
-    when they left it is taken away, and they want again what their senders wanted. As a broker's retry does
-    it, they expire by the settings of the address alone: nobody knows when they would have.
+    """Copies for the queue that the messages came from, as they were sent to its address: the notes of their
+    removal are taken away, and the wishes of their senders hold again. As in a broker's retry, they expire by
+    the address's settings alone, since their own expiration is lost.
     """
 
     notes: ClassVar[int] = NOTES_TAKEN
@@ -163,8 +163,8 @@ class BroughtBack(Separate):
 
 
 class Replayed(Copies):
-    """The same messages once more, as their address was sent them, or another one: nothing is noted on them,
-    and as a broker's replay has it, they are due when they said. No duplicate is looked for: whoever replays
+    """Copies that are sent again, to the same address or another one. Nothing is noted on them, and as in a
+    broker's replay they are due at their own times. They are not checked for duplicates, since the caller
     wants them again.
     """
 
@@ -186,12 +186,12 @@ def restored(message: Outgoing) -> Outgoing:
 
 
 def run_of(content: QueueContent, ids: array[int]) -> JournalRun:
-    """Those of some messages of the journal that are in a queue."""
+    """Return the run of those messages of the journal that are in a queue."""
     return JournalRun(array("I", (one for one in _places(content, ids).refs if one != NOWHERE)))
 
 
 def _due(content: QueueContent, run: Run) -> dict[int, int]:
-    """When those of a run that are in the journal are due in their queue, by message; 0: at once."""
+    """Return when the run's messages of the journal are due in their queue, by message; 0: at once."""
     ids, now_ms = message_ids(content.state, run.references), content.now_ms
     found = zip(ids, _places(content, ids).scheduled_ms, strict=True)
     return {message_id: due_ms if due_ms > now_ms else 0 for message_id, due_ms in found}

@@ -1,8 +1,8 @@
-"""Delivering to competing consumers: who gets which message of a queue, and what becomes of it.
+"""Delivers a queue's messages to competing consumers.
 
-A message that was handed out is with its consumer until that acknowledges it or gives it back. Nothing of
-this is on disk but what a broker writes too: the acknowledgement, and for what was delivered in vain its
-delivery count and the time of the next attempt. So whatever ends this process gives everything back.
+A delivered message belongs to its consumer until it is acknowledged or released. The disk knows only what a
+broker writes, too: the acknowledgement, and for a failed delivery the delivery count and the time of the next
+attempt. So the end of this process releases all delivered messages.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ SCANNED_AT_ONCE = 4096
 
 
 class Supply:
-    """What a queue, or a selector, has for its consumers: the first thousands of messages are found at once.
+    """The messages that a queue, or a selector, has for its consumers: some thousands are found at once.
 
-    It is looked for anew when these are used up, when a message came that is delivered before the last of
-    them, when the time of a scheduled one comes, and when one was given back.
+    They are found again when these are used up, when a message comes that goes before the last of them, when
+    a scheduled one becomes due, and when one is released.
     """
 
     def __init__(self, content: QueueContent, selected: Filter | None) -> None:
@@ -66,7 +66,7 @@ class Supply:
         self._due_ms = 0
 
     def forget(self) -> None:
-        """What was passed over may be to be had again."""
+        """Find the messages again: some that were passed over may be free now."""
         self._stale = True
 
     @property
@@ -119,8 +119,8 @@ class Supply:
         return 0 < self._due_ms <= self._content.now_ms
 
     def _overtaken(self) -> bool:
-        """Whether something came that goes before the last of the window. What goes behind it is found when
-        the window is used up.
+        """Return True if a message came that goes before the last one found. A message behind that is found
+        later.
         """
         state = self._content.state
         overtaken = False
@@ -161,20 +161,20 @@ def due_run(content: QueueContent, place: Place) -> Run | None:
 # What decides about deliveries: headers of a message, and settings of its address and of the broker.
 
 _NEVER_BELOW_MS: Final = -(2**63) + 2**46
-"""Such an expiration wraps around where a broker subtracts it from now, as it does of clients that add the
-longest time to live to now.
+"""Expirations below this wrap around when a broker subtracts them from now. Clients with the longest time to
+live send such.
 """
 _HEAD: Final = envelope_decoder(frozenset(("expiration", "groupId")))
 _PROPERTIES: Final = envelope_decoder(frozenset(("properties",)))
 _AFTER_HEAD: Final = (b',"properties":', b',"body', b',"amqp":', b',"damage":', b',"message_base64":')
 DELAY_MS_MAX: Final = 2.0**62
-"""Whatever a delay has grown to: far more is no number any more."""
+"""Upper bound of a delay, however often it was multiplied."""
 _SEQUENCE: Final = b'"_AMQ_GROUP_SEQUENCE":'
 
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """What of a message says who gets it."""
+    """The fields of a message that decide which consumer gets it."""
 
     expiration: int = 0
     """Milliseconds since 1970; 0: never."""
@@ -265,13 +265,13 @@ class Delivery:
     """`KEPT` where a queue keeps what it delivers."""
 
     async def acknowledge(self) -> None:
-        """It was consumed: returns when that is durable."""
+        """Acknowledge the message; durable on return."""
         chosen = self.chosen
         if chosen is not None:
             await unbroken(lambda: self.consumer.queue.acknowledge(self, chosen))
 
     async def give_back(self, *, failed: bool) -> None:
-        """It was not consumed. `failed`: and that counts as an attempt to deliver it."""
+        """Release the message. `failed=True` counts as an attempt to deliver it."""
         self.line.close()
         if self.chosen is None:
             return
@@ -291,7 +291,7 @@ class Consumer:
         """Messages of groups that are this consumer's, met by others."""
         self.closed = False
         self.selectors: tuple[str, ...] = ()
-        """What `supply` is selected by."""
+        """The selectors by which `supply` is selected."""
 
     @property
     def ended(self) -> bool:
@@ -350,7 +350,9 @@ class Consumer:
 
 
 class KeepingConsumer(Consumer):
-    """A consumer of a queue that keeps what it delivers: it gets each message once, whoever else does."""
+    """A consumer of a queue that keeps its messages: it gets each message once, whatever other
+    consumers get.
+    """
 
     def __init__(self, queue: QueueDelivery, supply: Supply, selected: Filter | None) -> None:
         super().__init__(queue, supply)
@@ -420,18 +422,18 @@ class Deliveries:
             await self.leaving.clear(chosen)
 
     def hold(self, chosen: Chosen) -> None:
-        """Somebody has what was chosen, and nobody else gets it."""
+        """Mark the chosen messages as delivered, so that no other consumer gets them."""
         self.parts.core.in_delivery.hold(chosen.queue, chosen.messages(), _pages(chosen))
 
     def let_go(self, chosen: Chosen, *, quietly: bool = False) -> None:
-        """Nobody has it now. `quietly`: and nobody need look for it."""
+        """Unmark the messages. `quietly=True`: no consumer has to look for them."""
         self.parts.core.in_delivery.let_go(chosen.queue, chosen.messages(), _pages(chosen))
         self.parts.removing.let_go(chosen)
         if not quietly:
             self.look_again(chosen.queue)
 
     def keep_aside(self, chosen: Chosen) -> None:
-        """Nobody sees it either, until it is `let_go` or gone."""
+        """Hide delivered messages from views, until they are released or gone."""
         ids = array("q", chosen.messages())
         self.hold(chosen)
         self.parts.core.in_delivery.aside.put(chosen.queue, ids, _pages(chosen))
@@ -439,14 +441,16 @@ class Deliveries:
         self.parts.core.waking.left()
 
     def show_again(self, chosen: Chosen) -> None:
-        """What was kept aside is in sight, and nobody's."""
+        """Show hidden messages again, and unmark them."""
         ids = array("q", chosen.messages())
         self.parts.core.in_delivery.aside.drop(chosen.queue, ids, _pages(chosen))
         keep_aside(chosen.content.state, chosen.content.slot, ids, aside=False)
         self.let_go(chosen)
 
     def forget(self, chosen: Chosen) -> None:
-        """What was kept aside left, or is kept so by a prepared transaction: the journal says so."""
+        """Forget hidden messages that left, or that a prepared transaction hides from now on: the journal
+        says so.
+        """
         self.parts.core.in_delivery.aside.drop(chosen.queue, array("q", chosen.messages()), _pages(chosen))
         self.let_go(chosen, quietly=True)
 
@@ -472,7 +476,7 @@ class Deliveries:
 
 @dataclass(slots=True)
 class QueueDelivery:
-    """Who consumes one queue, and what each of them may have."""
+    """The consumers of one queue, and the messages that each may have."""
 
     queue: StoreQueue
     handing: Deliveries
@@ -483,7 +487,7 @@ class QueueDelivery:
     _dispatching: bool = False
     _dispatch_ms: int = -1
     _shared_anew: bool = False
-    """Groups are shared out anew, and what others have of them is waited for."""
+    """Assign message groups to the consumers again, and wait for messages of them that others hold."""
 
     @property
     def core(self) -> Core:
@@ -632,7 +636,9 @@ class QueueDelivery:
         return delivery
 
     def _is_for(self, consumer: Consumer, place: Place, headers: Headers) -> bool:
-        """Whether a message may go to a consumer: those of a group go to the one that got its first."""
+        """Return True if a message may go to a consumer: a group's messages go to the consumer
+        of its first one.
+        """
         binding = self.content.model.binding
         buckets = binding.group_buckets
         if not headers.group or binding.internal or binding.exclusive or buckets == 0:
@@ -651,7 +657,9 @@ class QueueDelivery:
         return True
 
     async def returned(self, chosen: Chosen, due_ms: int = 0) -> None:
-        """It is in the queue again, from `due_ms` on, unless that has no place for it any more."""
+        """Note that a message is in the queue again, from `due_ms` on, unless the queue has no place for it
+        any more.
+        """
         self.handing.let_go(chosen)
         await unbroken(lambda: self.handing.leaving.returned(chosen, due_ms))
 

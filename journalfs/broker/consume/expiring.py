@@ -43,13 +43,13 @@ async def every_period(clock: Clock, period_ms: int, work: Callable[[], Awaitabl
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What is known of a page that was gone through."""
+    """The facts about a page that was looked through."""
 
     stamp: FileStamp
     next_ms: int
     """When the next of its messages expires; 0: none does."""
     stays: SettingsInForce | None
-    """What something stays by that expired."""
+    """The reason why an expired message stays in its queue."""
 
 
 class Queues(Protocol):
@@ -113,14 +113,14 @@ class Expiring:
         return left
 
     def _keeps(self, address: str) -> bool:
-        """Whether nothing expires there: what expired would come back."""
+        """Return True if messages must not expire there: they would come back to the same queue."""
         return self.rules.text(address, "expiry-address") == address
 
     # ---- the journal ----
 
     def _expired_in_journal(self) -> Iterator[tuple[StoreQueue, list[MessageId]]]:
-        """What expired, some messages of one queue at a time, in the order of delivery. Scheduled ones that
-        are not due do not expire, nor do those that a prepared transaction took.
+        """Yield the expired messages of a queue, some at a time, in the order of delivery. Scheduled messages
+        that are not due do not expire, nor do those that a prepared transaction acknowledged.
         """
         ids = sorted(self.core.loader.state.expired(self.core.clock.now_ms()))
         for at in range(0, len(ids), EXPIRED_MESSAGES_MAX):

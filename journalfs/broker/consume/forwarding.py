@@ -1,9 +1,9 @@
-"""What a store itself sends on: messages that expired, or were delivered in vain too often.
+"""Forwards messages that expired, or were delivered in vain too often.
 
-Each leaves its queue in the transaction that adds its copy to the queues of the expiry or dead-letter
-address. The copy is what a broker makes: a new id, no expiration, the new address, and where it comes from
-among its properties (docs/format/messages.md, "Sequences"). Without such an address, or without a queue there
-that takes it, the message is dropped, or stays where nothing says that it may go (`store.undeliverable`).
+A message leaves its queue in the transaction that adds its copy to the queues of the expiry or dead-letter
+address. The copy is a broker's: a new id, no expiration, the new address, and its origin among the properties
+(docs/format/messages.md, "Sequences"). Without such an address, or without a queue there that accepts it, the
+message is dropped, or stays if no setting lets it go (`store.undeliverable`).
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Forwarding:
         return count
 
     async def forward_chosen(self, queue: StoreQueue, chosen: Chosen, why: Why) -> int:
-        """The same with what was chosen. Whoever chose lets them go, and clears them away."""
+        """Forward chosen messages. The caller gives up its claim and clears them away."""
         return await self._forward(queue, list(self._origins(queue, chosen)), why)
 
     async def _forward(self, queue: StoreQueue, origins: Sequence[_Origin], why: Why) -> int:
@@ -228,7 +228,9 @@ class Forwarding:
             return change.commit()
 
     def _tell_kept(self, queue: StoreQueue, to: str, why: Why) -> None:
-        """Say once of a queue that such messages stay in it. `to`: where they cannot go, if it is known."""
+        """Tell once by an event that such messages stay in a queue. `to`: the address they cannot go to, if
+        known.
+        """
         known = (queue.content.queue_id, why)
         if known not in self._told:
             self._told.add(known)

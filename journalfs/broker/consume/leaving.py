@@ -36,7 +36,7 @@ StageAlso: TypeAlias = Callable[[TxId], None]
 
 
 def chosen_runs(queue: StoreQueue, wanted: Sequence[MessageId]) -> list[Run]:
-    """What of some messages is in a queue: those of the journal, then those in pages."""
+    """Return the runs of those messages that are in a queue: the journal's first, then those in pages."""
     content = queue.content
     ids = wanted if isinstance(wanted, array) else array("q", dict.fromkeys(wanted))
     refs = places(content.state, content.slot, ids, live=True).refs
@@ -67,8 +67,8 @@ class Leaving:
     async def consume(
         self, chosen: Chosen, by: Hashable | None = None, is_over: Callable[[], bool] = always
     ) -> None:
-        """What was chosen is acknowledged on return. Whoever chose lets go, and clears it away. `by`: who
-        took it, until `is_over`; None: nobody did.
+        """Acknowledge the chosen messages; durable on return. The caller gives up its claim and clears them
+        away. `by`: the reader that has them until `is_over`; None: no reader has.
         """
         await self._taken(chosen, None if by is None else self.noting.leaving(chosen, by, is_over))
 
@@ -94,9 +94,8 @@ class Leaving:
         kind: type[Copies] = Copies,
         address: str | None = None,
     ) -> int:
-        """Take messages out of a queue and put them into another; into the pages of its address if that
-        pages, or is full and is to. `address`: where what is copied was sent to, if not to that. Raises
-        `AddressFull`, `HeldByReaders`.
+        """Move messages from one queue to another, or into the pages of its address if that pages or is full.
+        `address`: the address that copies name, if it is another one. Raises `AddressFull`, `HeldByReaders`.
         """
         full = self._admission.decide_move(source.model.address, target[0]) is Action.PAGE
         async with self.parts.arrivals.bringing(target[0]):
@@ -136,15 +135,15 @@ class Leaving:
         return len(chosen)
 
     async def returned(self, chosen: Chosen, due_ms: int = 0) -> None:
-        """A reader gave back what was chosen for it, to be delivered again from `due_ms` on: what its queue
-        lets go of for it leaves, or itself. It was let go just before, so nobody else has it yet.
+        """Judge messages that a reader released, due from `due_ms` on: stage what their queue displaces for
+        them, or their own removal. They were unmarked just before, so no other consumer has them yet.
         """
         only = chosen.only()
         if only is not None:
             await self._replaced(lambda: self._kinds.returned(chosen.queue, only, due_ms))
 
     async def stayed(self, chosen: Chosen) -> None:
-        """The same for what was chosen to leave, and was let go just before. What left is not there."""
+        """Judge messages whose removal failed, in the same way. Messages that left are passed over."""
         if self.parts.journals.failure is None and self._kinds.special((chosen.queue,)):
             await unbroken(lambda: self._stayed(chosen))
 
@@ -156,7 +155,7 @@ class Leaving:
                 await checkpoint()
 
     async def became_due(self) -> None:
-        """The same for messages whose time came."""
+        """Judge messages that became due, in the same way."""
         await self._replaced(self._kinds.became_due)
 
     async def _replaced(self, stage: Callable[[], Position | None]) -> None:
@@ -190,8 +189,8 @@ class Leaving:
         kind: type[Copies] = BroughtBack,
         stage_also: StageAlso = lambda tx: None,
     ) -> None:
-        """Publish messages of other stores anew in queues, all in one transaction, together with what
-        `stage_also` stages. What leaves a queue for them was removed then.
+        """Publish messages of other stores again, all in one transaction, together with the records that
+        `stage_also` stages. Messages that they displace are noted as removed.
         """
         addresses = sorted({one.target[0] for one in backs})
         full = {one: self._admission.decide_move("", one) is Action.PAGE for one in addresses}
@@ -201,7 +200,7 @@ class Leaving:
             targets = {target.content.queue_id: target for _, target in found}
 
             def note(_tx: TxId) -> None:
-                """What leaves a queue for what comes back."""
+                """Note the messages that are displaced."""
                 for queue_id, one in self._removing.replacing:
                     noted = self.noting.one(targets[queue_id].content, one)
                     if noted is not None:
@@ -263,11 +262,10 @@ class Leaving:
         full: bool,
         address: str | None = None,
     ) -> None:
-        """The same, and put them into another. Messages in the journal stay the records that they are and
-        change queues within an address. To another they are copied: a message says where it was sent, by
-        which it is judged where it goes when it expires or fails. Those in pages, which are never rewritten,
-        are copied too, and those that the other queue has already. Where others have to leave for them, or
-        the other address pages, all are copied.
+        """Move messages as part of a change. Within an address, records of the journal stay and change
+        queues. For another address they are copied, since a message's own address decides where it goes when
+        it expires or fails. Messages in pages are copied, too, since pages are never rewritten, and messages
+        that the target has already. All are copied if they displace others, or if the target address pages.
         """
         self._removing.refuse_beyond_room(chosen, moved=True)
         change.undo.append(lambda: self._removing.leave_places(chosen))
@@ -298,8 +296,8 @@ class Leaving:
             await copies.add_journal(chosen.content, group)
 
     def _places(self, chosen: Chosen, target: StoreQueue, ids: array[int], copies: Copies) -> bytes:
-        """For each of some messages 1 if it is put into the target as the record that it is: those of one
-        address; of another, which the copy names, only what is damaged, so that nothing can be copied.
+        """Return for each message 1 if its own record is put into the target: messages of the same address,
+        and damaged ones, of which no copy can be made.
         """
         content = chosen.content
         if copies.separate:
@@ -316,8 +314,8 @@ class Leaving:
     def _stage_references(
         self, change: Change, source: QueueContent, ids: array[int], queue: QueueId
     ) -> None:
-        """Put messages into a queue as the records that they are. What is not due yet stays so; and what is
-        due because a record says so needs one that does (`journalfs.change.message_settings`).
+        """Put messages into a queue by references to their own records. A message that is not due stays so;
+        one that is due by a record only gets such a record again (`journalfs.change.message_settings`).
         """
         writer, tx = self.parts.journals.messages, change.tx
         writer.stage_updates_in(tx, ids, MessageType.ADD_REFERENCE, record_bodies.reference(queue))
@@ -329,7 +327,7 @@ class Leaving:
 
 
 def _few(chosen: Chosen, *, journal: bool = True) -> Iterator[Run]:
-    """What was chosen, some messages at a time."""
+    """Yield the chosen messages, some at a time."""
     for claim in chosen.claims if journal else ():
         for ids in pieces(claim.ids, ROUTED_PIECE_MESSAGES):
             yield run_of(chosen.content, ids)

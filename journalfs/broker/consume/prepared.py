@@ -103,7 +103,7 @@ class PreparedTransactions:
 
     @staticmethod
     def _queues(found: StoredTransaction) -> set[QueueId]:
-        """Those that its records name."""
+        """Return the queues that the transaction's records name."""
         kinds = (
             MessageType.ADD_REFERENCE,
             MessageType.ACKNOWLEDGE_REFERENCE,

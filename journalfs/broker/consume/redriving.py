@@ -1,7 +1,7 @@
-"""Sending messages back to where they came from: dead letters, what expired, and what was moved.
+"""Sends messages back to the queues they came from: dead letters, expired and moved messages.
 
-They go as a broker's retry sends them, but for two things: what was noted on a message is taken away again,
-and it goes to the queue that it came from alone, also where that has the name of its address.
+It does so as a broker's retry, with two differences: the notes on the message are taken away, and it goes
+only to the queue it came from, even if that has the name of its address.
 """
 
 from __future__ import annotations
@@ -39,13 +39,15 @@ Move = Callable[[StoreQueue, QueuePath, Choice, type[Copies], str], Awaitable[in
 
 class Redriving:
     def __init__(self, core: Core, concerns: Callable[[str, str], bool], move: Move) -> None:
-        """`concerns`: whether what is sent to the second address may go to queues of the first."""
+        """`concerns(first, second)`: True if messages sent to the second address may reach
+        queues of the first.
+        """
         self._core = core
         self._concerns = concerns
         self._move = move
 
     async def planned(self, source: StoreQueue, message_ids: Sequence[MessageId]) -> Redriven:
-        """What would become of messages. Nothing changes."""
+        """Return what would happen to messages. Nothing changes."""
         ways = await self._ways(source, message_ids)
         sent: Counter[QueuePath] = Counter()
         for path, _, ids in ways.targets:
@@ -141,7 +143,7 @@ class Redriving:
 
 @dataclass(slots=True)
 class _Ways:
-    """What is to become of messages."""
+    """The ways that messages are sent back."""
 
     targets: list[tuple[QueuePath, str, array[int]]] = field(default_factory=list)
     """A queue, the address that they were sent to, and their ids."""
@@ -156,7 +158,7 @@ class _Ways:
 
 
 def told(redriven: Redriven) -> Iterator[str]:
-    """What became of messages, in words."""
+    """Return a text that says what happened to messages."""
     for (address, queue), count in redriven.sent.items():
         yield f"{count} sent back to {address}::{queue}"
     for why, ids in redriven.stayed.items():

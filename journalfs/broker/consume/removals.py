@@ -1,7 +1,8 @@
-"""What was taken out of queues lately: which messages, where their bytes lie, and by whose command.
+"""Notes of messages that were removed in the last minutes: which ones, where their bytes lie, and by which
+command.
 
-A removal costs a note of 32 bytes a message here and nothing on the disk. What was noted can be had back as
-long as its journal files are not used again.
+A removal takes a note of 32 bytes a message in memory and nothing on the disk. It can be undone until its
+journal files are used again.
 """
 
 from __future__ import annotations
@@ -179,7 +180,7 @@ class Removals:
     def add_one(
         self, queue: Queue, noted: Noted, by: Hashable | None = None, is_over: Callable[[], bool] = always
     ) -> None:
-        """It is durable. Those of one command and queue are kept together for a moment."""
+        """Note one durable removal. Removals of one command and queue are collected for a moment."""
         place, slot, life = noted
         last, now_ms = self._noted[-1] if self._noted else None, self._clock.now_ms()
         if (
@@ -213,7 +214,7 @@ class Removals:
         return Removal(known, now_ms, queue)
 
     def add(self, removal: Removal) -> None:
-        """It is durable."""
+        """Note durable removals."""
         removal.time_ms = removal.command.last_ms = self._clock.now_ms()
         self._append(removal)
         self.version += 1
@@ -251,7 +252,7 @@ class Removals:
         return sorted(found.values(), key=lambda one: one[-1].command.last_ms, reverse=True)
 
     def last(self) -> list[Removal]:
-        """Those of the newest command that is over; empty: there is none."""
+        """Return the removals of the newest command that is over; empty if there is none."""
         return next((one for one in self.by_command() if one[0].command.is_over()), [])
 
     def since(self, time_ms: int) -> list[Removal]:
@@ -279,7 +280,7 @@ class Back:
 
 
 BringBack = Callable[[Sequence[Back]], Awaitable[None]]
-"""Publishes messages anew, all in one transaction, or raises and publishes none."""
+"""A call that publishes messages again, all in one transaction, or raises and publishes none."""
 
 
 class Noting:
@@ -291,7 +292,7 @@ class Noting:
         self.writer = journals.messages
         self._aside = aside
         self.on = False
-        """Whether anything is kept: somebody asked for it, who can show it."""
+        """True if removals are noted: a part of the store that shows them asked for it."""
         self.removals = Removals(core.clock)
 
     async def leaving(
@@ -309,7 +310,7 @@ class Noting:
         return lambda: None if noted is None else self.removals.add_one(queue, noted, by, is_over)
 
     def one(self, content: QueueContent, message_id: MessageId) -> Noted | None:
-        """The same of a single one of the journal, to be given to `Removals.add_one`."""
+        """Return the note of one message of the journal, for `Removals.add_one`."""
         return self.removals.noted(content, message_id) if self._keeps() else None
 
     def _keeps(self) -> bool:

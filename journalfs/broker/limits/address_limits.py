@@ -20,7 +20,7 @@ NO_LIMIT = -1
 
 @dataclass(frozen=True, slots=True)
 class AddressLimits:
-    """What is in force for one address. -1: no limit."""
+    """The limits in force for one address. -1: no limit."""
 
     policy: str = "PAGE"
     max_size_bytes: int = NO_LIMIT
@@ -59,7 +59,7 @@ class AddressLimits:
         return self.policy == "BLOCK" and 0 <= self.reject_threshold_bytes < held.size_bytes
 
     def blocks(self, limit: str | None) -> bool:
-        """Whether a limit is for those who publish to the address itself: they wait, or give up."""
+        """True if the limit makes publishers of the address itself wait or give up."""
         return self.policy == "BLOCK" and limit == "max-size-bytes-reject-threshold"
 
     def pages_reached(self, files: int, messages: int) -> str | None:
@@ -92,7 +92,7 @@ class LimitsInForce:
 
     @property
     def everywhere(self) -> AddressLimits:
-        """Those on all addresses together."""
+        """The limits on all addresses together."""
         self._current()
         return self._everywhere
 
@@ -162,7 +162,7 @@ class PageRoom:
 
     def __init__(self, core: Core, paging: Paging) -> None:
         self.pages_now = paging.pages_now
-        """Whether what lies in pages of an address is not consumed yet."""
+        """Returns True while pages of an address are not consumed."""
         self.takes_pages = paging.takes_pages
         """Whether an address goes on paging, or can begin to."""
         self._core = core

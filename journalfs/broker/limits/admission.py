@@ -1,8 +1,8 @@
-"""Whether what is about to be published is taken: the limits of addresses, of all of them and of the disk.
+"""Decides whether a publication is accepted, by the limits of its address, of all addresses and of the disk.
 
-A publication is looked at as a whole, before any of it is staged: while an address is below its limits it is
-taken, however large it is, so an address may come to hold more than its limit by one publication of each who
-publishes. The rules are those of a broker (docs/use/full.md).
+A publication is judged as a whole, before any of it is staged: below its limits an address accepts it,
+however large it is, so it may pass the limit by one publication of each publisher. The rules are a broker's
+(docs/use/full.md).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Account:
-    """What was held at the last look, and what was staged since, which is at most so much."""
+    """The memory held at the last look, and an upper bound of what was staged since."""
 
     measure: Callable[[], Footprint]
     """Takes over what is durable, and says what is held then."""
@@ -57,11 +57,11 @@ class Account:
         self._looked = -1
 
     def at_most(self) -> Footprint:
-        """What is held, or somewhat more; known without a look."""
+        """Return an upper bound of what is held, without a look."""
         return self._held + self._together
 
     def look(self, reached: int) -> Footprint:
-        """What is held; of what is not durable yet, beyond `reached`, at most so much."""
+        """Return what is held; for records beyond `reached`, which are not durable, an upper bound."""
         self._held = self.measure()
         while self._staged and self._staged[0][0] <= reached:
             self._staged.popleft()
@@ -75,17 +75,17 @@ class Account:
 
 
 class Action(Enum):
-    """What becomes of a publication."""
+    """The fate of a publication."""
 
     STORE = "store"
-    """It goes into the journal."""
+    """It is written to the journal."""
     PAGE = "page"
     """The address pages: it goes into pages."""
     DROP = "drop"
-    """It is taken, and nothing becomes of it."""
+    """It is accepted and dropped."""
     FAIL = "fail"
     BLOCK = "block"
-    """It waits until there is room."""
+    """It waits for room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +109,16 @@ FOREVER: Final = Forever()
 
 
 class Admitted:
-    """A publication that was taken. `done` once it is staged, or will not be: who waits behind it is next."""
+    """An accepted publication. The caller must call `done` once it is staged or given up: then the next one
+    that waits is let in.
+    """
 
     __slots__ = ("_next", "decision", "late")
 
     def __init__(
         self, decision: Decision, following: Callable[[], None] | None = None, *, late: bool = False
     ) -> None:
-        """`late`: nobody can be told any more that it is refused."""
+        """`late=True`: a refusal would reach no caller any more."""
         self.decision = decision
         self.late = late
         self._next = following
@@ -149,11 +151,11 @@ class _Waiter:
 
 @dataclass(slots=True)
 class _Line:
-    """Those who wait for room in one address, in the order in which they came."""
+    """The publications that wait for room in one address, in order of arrival."""
 
     waiting: deque[_Waiter] = field(default_factory=deque)
     entering: bool = False
-    """Somebody who waited was let in and has not staged yet."""
+    """True while one that was let in has not staged yet."""
 
 
 @dataclass(slots=True)
@@ -202,7 +204,7 @@ class Admission:
     # ---- deciding ----
 
     def decide(self, address: str) -> Decision:
-        """What becomes of a publication that begins now."""
+        """Return the fate of a publication that begins now."""
         limits = self.in_force.of(address)
         if limits.exempt or self._is_free(address, limits):
             return STORE
@@ -215,8 +217,8 @@ class Admission:
         return decision
 
     def _is_free(self, address: str, limits: AddressLimits) -> bool:
-        """Whether no limit can act, as is so for most addresses all the time. Also where nothing can be
-        published any more: who waits shall learn of that.
+        """Return True if no limit can act, as for most addresses all the time. False also when nothing can be
+        published any more, so that waiting publications learn of it.
         """
         limited = limits.counted or self.disk.reached is not None
         if not (limited or address in self._core.pages or address in self._noted):
@@ -224,15 +226,17 @@ class Admission:
         return self._journals.failure is not None
 
     def decide_late(self, address: str) -> Decision:
-        """The same for what nobody can be told any more that it is refused: its first bytes were taken."""
+        """Return the fate of a publication whose first bytes were accepted, so that a refusal would reach no
+        caller.
+        """
         limits = self.in_force.of(address)
         decision = STORE if limits.exempt else self._by_limits(address, limits)
         return _taken(limits, decision) if decision.action in (Action.FAIL, Action.BLOCK) else decision
 
     def decide_beside(self, address: str, *, late: bool) -> Decision:
-        """What becomes of that part of a publication that goes to queues of a wildcard address. Nobody waits
-        for it: whoever publishes waits for the address that he sends to. Raises `AddressFull`, but not for
-        what is `late`.
+        """Return the fate of the part of a publication that goes to queues of a wildcard address. It never
+        waits: the publisher waits for the address that it sends to. Raises `AddressFull`, but not for a
+        `late` one.
         """
         limits = self.in_force.of(address)
         if limits.exempt or self._is_free(address, limits):
@@ -247,8 +251,8 @@ class Admission:
         return _taken(limits, decision)
 
     def _by_limits(self, address: str, limits: AddressLimits) -> Decision:
-        """An address that has begun to page goes on until its pages are consumed, whatever it holds; one that
-        cannot begin to has no limit.
+        """Return the fate by the limits. An address that has begun to page pages until its pages are
+        consumed; one that cannot page has no limit.
         """
         pages = limits.policy == Action.PAGE.name
         pages_now = pages and self._pages.pages_now(address)
@@ -268,7 +272,9 @@ class Admission:
         return Decision(Action.PAGE, reached)
 
     def _held(self, account: Account, limits: AddressLimits, *, about: bool) -> Footprint:
-        """What is held. `about`: or what was a moment ago, and what came since."""
+        """Return what an address holds. `about=True`: the last answer, plus what was staged
+        since, will do.
+        """
         held = account.at_most()
         if account.fresh and (about or (limits.reached(held) is None and not limits.rejects(held))):
             return held
@@ -301,7 +307,7 @@ class Admission:
         return limits.room(self._account(address).at_most())
 
     def room_everywhere(self) -> tuple[int, int] | None:
-        """The same of the limits on all addresses together; none where there are none."""
+        """Return the room under the limits on all addresses together; None without such limits."""
         limits = self.in_force.everywhere
         return limits.room(self._everything.at_most()) if limits.limited else None
 
@@ -319,15 +325,15 @@ class Admission:
         return _STORED if decision is STORE else Admitted(decision, self._staged_next(address, decision))
 
     def _staged_next(self, address: str, decision: Decision) -> Callable[[], None] | None:
-        """A publication is taken: what to do once it is staged, or will not be."""
+        """Accept a publication, and return what has to run once it is staged or given up."""
         if decision.action is not Action.PAGE or self.in_force.of(address).page_limit_messages < 0:
             return None
         self._pages.enters(address)
         return partial(self._pages.entered, address)
 
     async def enter(self, address: str, patience: Patience = FOREVER) -> Admitted:
-        """Return when a publication is taken. Raises `AddressFull`, and whatever `patience` gives up with;
-        nothing was taken then.
+        """Return when a publication is accepted. Raises `AddressFull` and the errors of `patience`; then
+        nothing was accepted.
         """
         admitted = self.at_once(address)
         return admitted if admitted is not None else await self._wait(address, patience)
@@ -367,7 +373,7 @@ class Admission:
             del self._lines[address]
 
     def _entered(self, address: str, staged: Callable[[], None] | None) -> None:
-        """Somebody who waited has staged, or will not."""
+        """Note that a publication that had waited has staged, or was given up."""
         if staged is not None:
             staged()
         line = self._lines.get(address)
@@ -376,14 +382,14 @@ class Admission:
             self._serve(address)
 
     def weigh(self, address: str, messages: Sequence[Outgoing]) -> Footprint:
-        """What messages for an address take at most, as far as that matters."""
+        """Return an upper bound of what messages for an address take, as far as a limit counts it."""
         limits = self.in_force.of(address)
         if not limits.counted:
             return NOTHING
         return held_at_most(address, messages, max(1, len(self._core.bindings.queues_of(address))))
 
     def staged(self, address: str, position: int, held: Footprint) -> None:
-        """Messages were staged for an address that take so much; they count with `position`."""
+        """Note that messages were staged for an address; they count with `position`."""
         if held == NOTHING:
             return
         limits, everywhere = self.in_force.of(address), self.in_force.everywhere.limited
@@ -394,9 +400,9 @@ class Admission:
             self._everything.stage(position, held)
 
     def decide_move(self, source: str, address: str) -> Action:
-        """What becomes of messages that are moved to an address; within one it holds as much afterwards.
-        Whoever moves messages does not wait: that is how room is made. Raises `AddressFull` where they would
-        be refused or lost.
+        """Return the fate of messages that are moved to an address; a move within one holds as much as
+        before. Moves never wait, since they make room. Raises `AddressFull` if the messages would be refused
+        or lost.
         """
         decision = self.decide(address) if source != address else STORE
         if decision.action in (Action.FAIL, Action.DROP):
@@ -419,7 +425,7 @@ class Admission:
     # ---- room again ----
 
     def look_again(self) -> None:
-        """Something left, or settings changed: who waits may be let in."""
+        """Look again whether waiting publications may be let in: messages left, or settings changed."""
         for address in list(self._lines):
             self._serve(address)
 
@@ -511,7 +517,7 @@ class Admission:
 
 
 def _taken(limits: AddressLimits, decision: Decision) -> Decision:
-    """It is taken all the same."""
+    """Return the decision for a publication that is accepted though a limit would refuse it."""
     return Decision(Action.PAGE if limits.policy == Action.PAGE.name else Action.STORE, decision.limit)
 
 

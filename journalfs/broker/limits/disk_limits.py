@@ -19,7 +19,7 @@ _PERCENT: Final = 100
 
 
 class Crowded(NamedTuple):
-    """What was found by looking at the disks."""
+    """The result of a look at the disks."""
 
     limited: tuple[Path, Space] | None
     """A directory on whose disk the limit is reached."""
@@ -32,7 +32,7 @@ class Space(NamedTuple):
 
     total_bytes: int
     usable_bytes: int
-    """What users other than root may still write."""
+    """Bytes that users other than root may still write."""
 
 
 def space_of(path: Path) -> Space:

@@ -1,14 +1,12 @@
-"""What becomes of pages as they are consumed: completed, deleted, and left when all is consumed.
+"""Cleans up consumed pages: completes them, deletes them, and ends paging when all are consumed.
 
-Of a page that a queue consumed whole, one record takes the place of all its positions in it. Once all queues
-of the address are done with it, the page is deleted: first the bodies of its large messages, then the file,
-then the records about it, so that a crash in between leaves nothing that would count again. When the last
-page is consumed too, an empty one takes its place, and the address stops paging: what is published then goes
-to the journal.
+When a queue has consumed a whole page, one record replaces all its positions in it. When all queues of the
+address have, the page is deleted: first the bodies of its large messages, then the file, then the records
+about it, so that a crash in between leaves nothing that would count again. When the last page is consumed, an
+empty one replaces it and the address stops paging: later publications go to the journal.
 
-A page in which something is damaged is not deleted: it gets the name that brokers give such a page, and
-nobody looks into it any more; what the journal says of it stays. Where bindings or pages cannot be read,
-nothing is done at all.
+A damaged page is not deleted: it gets the name that brokers give such a page, and is not read any more; the
+journal's records about it stay. If bindings or pages cannot be read, nothing is done at all.
 """
 
 from __future__ import annotations
@@ -75,14 +73,16 @@ class PageCleanup:
             await self._tidy_what_can_be()
 
     async def _tidy_what_can_be(self, *, at_once: bool = False) -> None:
-        """What cannot be done now is done later, and takes nothing from what was done."""
+        """Clean up as far as possible. A step that fails is tried again later, and does not
+        undo the others.
+        """
         try:
             await self.tidy(at_once=at_once)
         except JournalfsError as error:
             self.core.events.add("page-cleanup-postponed", str(error))
 
     async def look(self) -> None:
-        """What is done now and then: once no more pages are finished, those that are wait no longer."""
+        """Clean up what waits for further pages: called now and then."""
         finished = sum(len(paged.finished) for paged in self.core.pages.values())
         at_rest, self._finished_before = finished == self._finished_before, finished
         if self.due or (finished and at_rest):
@@ -112,8 +112,8 @@ class PageCleanup:
     # brought up to date as brokers do it: now and then, and when the store is closed.
 
     def _note_counts(self) -> None:
-        """Stage a transaction with what changed since the last one. Nobody waits for it. Of a damaged journal
-        nothing is noted: counts would be wrong once a file is put back, and say that pages are missing.
+        """Stage a transaction with the changed counts. No caller waits for it. With a damaged journal nothing
+        is noted: the counts would be wrong once a file is put back, and say that pages are missing.
         """
         damage = self.core.loader.damage()
         if self.core.bindings_damage or any(not one.queue or one.kind != MISSING_FILE for one in damage):
@@ -158,8 +158,8 @@ class PageCleanup:
             self.paging.check(address, paged.files)
 
     async def tidy(self, *, at_once: bool = False) -> None:
-        """Do what is due. Raises JournalfsError; what is left is done the next time. Few pages are deleted
-        together with the next ones, unless `at_once`.
+        """Do what is due. Raises JournalfsError; the rest is done the next time. A few pages wait for the
+        next ones to be deleted with, unless `at_once`.
         """
         async with self.turn:
             if not self.paging.current() or not self._readable():
@@ -179,8 +179,8 @@ class PageCleanup:
                     raise
 
     def _readable(self) -> bool:
-        """Whether it is known what is consumed: what is lost of the journal may say that pages count, and
-        what of pages is not consumed.
+        """Return True if it is known what is consumed: a lost part of the journal may say that pages count,
+        and that messages in them are not consumed.
         """
         core = self.core
         return not (
@@ -228,7 +228,7 @@ class PageCleanup:
         return [queue.queue_id for queue in self.core.bindings.queues_of(address)]
 
     def _queues_done(self, address: str, paged: PagedAddress, page: PageNumber) -> list[QueueId]:
-        """Those of the page's queues that are done with it, and of which no record says so yet."""
+        """Return the page's queues that have consumed it, and of which no record says so yet."""
         complete = paged.cursors.complete
         done = [
             queue
@@ -407,7 +407,9 @@ class PageCleanup:
                 self._delete_transaction(record)
 
     def _delete_transactions_of(self, paged: PagedAddress, tx_ids: Iterable[int]) -> None:
-        """The same for those of a page that was deleted. Pages of other addresses may hold some, too."""
+        """Delete the page transactions of a deleted page. Pages of other addresses may use the same ones:
+        these stay.
+        """
         transactions = self.core.cursors.transactions
         everywhere = (paged, *self.core.pages.values())
         for tx_id in tx_ids:
@@ -478,8 +480,8 @@ class PageCleanup:
             await self._purge(address)
 
     async def _purge(self, address: str) -> None:
-        """Remove the folder of an address that does not page any more. What the journal says of its pages
-        goes first: the next folder counts from 1 again.
+        """Remove the folder of an address that does not page any more. The journal's records about its pages
+        go first, since the next folder counts from 1 again.
         """
         async with self.paging.no_page_begun(address):
             position: Position | None = None

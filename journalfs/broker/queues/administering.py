@@ -1,7 +1,7 @@
-"""Addresses, queues and their settings: what is written to the bindings journal.
+"""Changes addresses, queues and their settings in the bindings journal.
 
-The records are those that a broker writes for the same change (docs/format/bindings.md). Nothing counts
-before it is durable.
+The records are those of a broker for the same change (docs/format/bindings.md). Nothing counts before it is
+durable.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ QUEUE_NO_EFFECT: Final = frozenset({"group-first-key"})
 KEPT_BY_BROKERS: Final = frozenset(
     {PAUSED, "last-value", "last-value-key", "auto-delete", "auto-delete-delay", "auto-delete-message-count"}
 )
-"""What a broker that starts leaves as it is of a queue that its configuration lists. All others it sets as
-they are there.
+"""Settings of a configured queue that a starting broker leaves as they are. It sets all others as the
+configuration says.
 """
 
 
@@ -175,8 +175,8 @@ _NS_PER_S: Final = 1_000_000_000
 
 
 class Deleted:
-    """What was deleted lately: addresses, and queues by the names of their address and their own. `keep_s`:
-    for so many seconds, asked each time.
+    """Addresses, and queues by the names of their address and their own, that were deleted in the last
+    `keep_s()` seconds.
     """
 
     def __init__(self, clock: Clock, keep_s: Callable[[], int]) -> None:
@@ -224,7 +224,7 @@ _OF_LISTED = "is as set until a broker starts whose configuration lists the queu
 
 @dataclass(slots=True)
 class Administering:
-    """Every method stages one change and returns when it is complete: whoever asked waits for it."""
+    """Changes bindings. Every method stages one change and returns when it is complete."""
 
     core: Core
     journals: Journals
@@ -453,8 +453,8 @@ class Administering:
         return self._update_queue(queue, binding, paused=queue.paused_itself)
 
     def reset_address(self, address: Address, name: str) -> Position | None:
-        """Take back what was set for this address: what a configuration says of it, what is set for others,
-        and applies to it, or the default is in force again. Raises `SettingFixed`.
+        """Remove the settings that were set for this address. Those of a configuration, those of wildcards
+        that match it, or the defaults are in force again. Raises `SettingFixed`.
         """
         if name == PAUSED and address.address_id is not None:
             return self._pause(BindingType.ADDRESS_STATUS, address.address_id, False)
@@ -500,8 +500,8 @@ class Administering:
         return None if values == self._with(match, {}) else self._write_settings(match, values)
 
     def _with(self, match: str, changes: Mapping[str, Value]) -> dict[str, Value]:
-        """What a record of a match holds with some changes, as it names settings. It takes the place of what
-        a configuration says of the same match, as a whole.
+        """Return the record of a match after some changes, by the names of settings. It replaces the
+        configuration's settings of the same match as a whole.
         """
         stored = self._state.address_settings.get(match)
         before = dict(stored.values) if stored is not None else self._configured(match)
@@ -526,7 +526,7 @@ class Administering:
         return self._in_transaction(stage)
 
     def _configured(self, match: str) -> dict[str, Value]:
-        """What the configuration says of just this match, as records name it."""
+        """Return the configuration's settings of just this match, by the names of records."""
         config = self.core.layout.config
         matches = config.address_settings if config is not None else ()
         return {
@@ -617,7 +617,9 @@ def planned_queue(queue: Queue, changes: Mapping[str, str]) -> tuple[QueueBindin
 
 
 def planned_address(address: Address, changes: Mapping[str, str]) -> tuple[dict[str, Value], bool]:
-    """What `changes` set for an address, and whether it is paused. Raises `SettingRefused`."""
+    """Return the settings that `changes` set for an address, and whether it is paused. Raises
+    `SettingRefused`.
+    """
     texts = dict(changes)
     paused = _boolean(PAUSED, texts.pop(PAUSED)) if PAUSED in texts else address.paused
     if paused != address.paused and address.address_id is None:
@@ -697,7 +699,9 @@ _OF_ADDRESS: Final = "address"
 
 
 def checked_settings(core: Core, address: str, queue: str | None, text: bytes) -> tuple[Changes, Changes]:
-    """What `changed_settings` finds, when all of it can be set. Raises `SettingRefused` and `NoSuchName`."""
+    """Return the result of `changed_settings` if all of it can be set. Raises `SettingRefused`
+    and `NoSuchName`.
+    """
     own, of_address = changed_settings(core, address, queue, text)
     address_model = address_named(core.bindings, address)
     if queue is None:
@@ -739,7 +743,9 @@ def _differing(
     tables: Collection[str] = (),
     within: str = "",
 ) -> Changes:
-    """What is given otherwise, in a file that may have `tables`, or in the table that `within` names."""
+    """Yield the settings that differ, of a file that may have `tables`, or of the table that
+    `within` names.
+    """
     changes: Changes = {}
     for name, value in edited.items():
         if isinstance(value, dict):

@@ -1,8 +1,8 @@
-"""Queues with `auto-delete`, and addresses that were made by themselves, go when nobody needs them any more:
-found by looking every `address-queue-scan-period`, as a broker finds them.
+"""Deletes queues with `auto-delete`, and addresses that were made by themselves, once they are unused. As a
+broker does, it scans every `address-queue-scan-period`.
 
-A scan takes what the one before had found unused already. The first one, when the store is opened, takes what
-is empty at once: nobody can have come back to it.
+A scan deletes what the one before had found unused already. The first scan, when the store is opened, deletes
+what is empty at once: nothing can have used it since.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ ANY_COUNT = -1
 
 @dataclass(slots=True)
 class AutoDeleting:
-    """`change` is held by whoever changes addresses and queues. `awaited` are addresses to which something is
-    still to be published that an earlier mount was told to keep.
+    """`change` is the lock of tasks that change addresses and queues. `awaited` are addresses to which
+    content of an earlier mount is still to be published.
     """
 
     core: Core

@@ -1,4 +1,4 @@
-"""Deleting queues and addresses: what has to be over before, and what goes with them."""
+"""Deletes queues and addresses: what must have ended before, and what goes with them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from journalfs.views.transactions import any_concerned, refuse_concerned
 
 @dataclass(slots=True)
 class Deleting:
-    """Whoever calls any of these is the only one to change the bindings meanwhile. `bound` waits for a change
-    of them.
+    """Deletes bindings. The caller must hold the lock for changes of the bindings. `bound` waits for such a
+    change.
     """
 
     parts: StoreParts
