@@ -48,6 +48,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "scrub": ("journalfs.cli.scrub:scrub", "Read all of a store or backups against what it was."),
     "status": ("journalfs.cli.status:status", "Show counts and sizes of a store, address or queue."),
     "take": ("journalfs.cli.take:take", "Take messages; acknowledge each when its command succeeds."),
+    "top": ("journalfs.cli.top:top", "Watch queues, messages and the disk on a terminal."),
     "undo": ("journalfs.cli.undo:undo", "Bring back what was removed or taken through a mount."),
     "umount": ("journalfs.cli.mount:umount", "Unmount a store, and return when its locks are free."),
     "why": ("journalfs.cli.why:why", "Say why a mount refused something, and what to do."),

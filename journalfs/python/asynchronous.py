@@ -7,7 +7,7 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from journalfs.api import QueuePath
 from journalfs.errors import NoMessage, WrongCall
@@ -15,7 +15,7 @@ from journalfs.python.backend import Backend, Batch, Messages, Place, Taken, Tra
 from journalfs.python.links import Awaiting
 from journalfs.python.message import Message
 from journalfs.python.names import check_selector, moment_text, named, queue_of, range_name
-from journalfs.python.outgoing import Body, Duration, Moment, duration_s, envelope_line
+from journalfs.python.outgoing import Body, Duration, Envelope, duration_s, envelope_line
 
 if TYPE_CHECKING:
     from journalfs.account.entries import Account
@@ -246,26 +246,9 @@ class AsyncQueue:
 
     # -- changing --------------------------------------------------------------------------------------------
 
-    async def publish(
-        self,
-        body: Body = None,
-        *,
-        type: str | None = None,
-        priority: int | None = None,
-        properties: Mapping[str, Any] | None = None,
-        durable: bool | None = None,
-        delay: Moment | None = None,
-        expires: Moment | None = None,
-        group_id: str | None = None,
-        duplicate_id: str | None = None,
-        user_id: str | None = None,
-    ) -> None:
-        """Publish a message, as `Queue.publish` does; it is durable when this returns."""
-        line = envelope_line(
-            body, type=type, priority=priority, properties=properties, durable=durable, delay=delay,
-            expires=expires, group_id=group_id, duplicate_id=duplicate_id, user_id=user_id,
-        )  # fmt: skip
-        await self.publish_lines(line)
+    async def publish(self, body: Body = None, **headers: Unpack[Envelope]) -> None:
+        """Publish a message; it is durable when this returns. See `Queue.publish`."""
+        await self.publish_lines(envelope_line(body, **headers))
 
     async def publish_lines(self, lines: bytes) -> None:
         """Publish envelope lines, each ended by a newline."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from journalfs.api import QueuePath
 from journalfs.python.message import Message
 
 if TYPE_CHECKING:
     from journalfs.account.entries import Account
+    from journalfs.python.disk import DiskUse
+    from journalfs.python.glimpses import Glimpsing
+    from journalfs.python.letters import SentBack
+    from journalfs.store.queue_counts import QueueCounts
     from journalfs.store.store import JournalStore
 
 Place: TypeAlias = tuple[str, str | None]
@@ -111,6 +115,16 @@ class Backend(Protocol):
 
     async def arrivals(self, queue: QueuePath, selector: str | None) -> Arrivals: ...
 
+    async def overview(self) -> Sequence[QueueCounts]: ...
+
+    async def glimpses(self, queue: QueuePath, selector: str | None) -> Glimpsing: ...
+
+    async def events(self) -> Sequence[Mapping[str, Any]]: ...
+
+    async def reasons(self, queue: QueuePath) -> Mapping[str, int]: ...
+
+    async def disk(self) -> DiskUse: ...
+
     async def publish(self, place: Place, lines: bytes) -> None: ...
 
     async def take(self, queue: QueuePath, selector: str | None, timeout_s: float | None) -> Taken | None: ...
@@ -119,11 +133,20 @@ class Backend(Protocol):
 
     async def move(self, queue: QueuePath, selector: str | None, target: QueuePath) -> int: ...
 
+    async def remove_those(self, queue: QueuePath, ids: Sequence[int]) -> int: ...
+
+    async def move_those(self, queue: QueuePath, ids: Sequence[int], target: QueuePath) -> int: ...
+
+    async def redrive(
+        self, queue: QueuePath, selector: str | None, ids: Sequence[int] | None, *, plans: bool
+    ) -> SentBack:
+        """Of all that the selector accepts, or of these messages. `plans`: nothing is changed."""
+
     async def create(self, place: Place) -> None: ...
 
     async def begin(self) -> Transaction: ...
 
-    async def undo(self, since: str | None) -> Mapping[str, int]: ...
+    async def undo(self, since: str | None, *, plans: bool = False) -> Mapping[str, int]: ...
 
     async def snapshot(self, name: str) -> None: ...
 
@@ -150,6 +173,9 @@ class Transaction(Protocol):
     async def publish(self, place: Place, lines: bytes) -> None: ...
 
     async def take(self, queue: QueuePath, selector: str | None, timeout_s: float | None) -> Taken | None: ...
+
+    async def remove_those(self, queue: QueuePath, ids: Sequence[int]) -> int:
+        """Remove messages at the commit; how many there are."""
 
     async def commit(self) -> None: ...
 

@@ -9,8 +9,10 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,9 +32,14 @@ from journalfs.errors import (
     WrongCall,
 )
 from journalfs.python.backend import MadeOfLines, Place
+from journalfs.python.disk import DiskUse, disk_use_at
+from journalfs.python.glimpses import MountedGlimpses
+from journalfs.python.letters import SentBack, planned
 from journalfs.python.links import drive
 from journalfs.python.message import Message
+from journalfs.store.queue_counts import QueueCounts
 from journalfs.times import moment_ms
+from journalfs.views.message import SUFFIXES
 from journalfs_mount.names.grammar import encode_name
 
 if TYPE_CHECKING:
@@ -43,6 +50,7 @@ READ_BYTES: Final = 1 << 20
 WAIT_S: Final = 0.2
 """How often who waits looks whether it is to wait on: nobody else can end a system call in a thread."""
 ANSWER_BYTES_MAX: Final = 64 << 20
+_decode_counts: Final = msgspec.json.Decoder(QueueCounts).decode_lines
 LINES_NAME: Final = "python.jsonl"
 _CONTROL: Final = ".journalfs"
 _KINDS: Final[Mapping[int, type[JournalfsError]]] = {
@@ -233,6 +241,27 @@ class MountedBackend:
     async def arrivals(self, queue: QueuePath, selector: str | None) -> MountedArrivals:
         return MountedArrivals(self._folder(queue, selector) / ".follow")
 
+    async def overview(self) -> Sequence[QueueCounts]:
+        file = self._root / _CONTROL / "queues.jsonl"
+        with failing("read", file):
+            return _decode_counts(file.read_bytes())
+
+    async def glimpses(self, queue: QueuePath, selector: str | None) -> MountedGlimpses:
+        return MountedGlimpses(self._folder(queue, selector) / ".all.jsonl", _opened)
+
+    async def events(self) -> Sequence[Mapping[str, Any]]:
+        file = self._root / _CONTROL / "events.jsonl"
+        with failing("read", file):
+            return [msgspec.json.decode(line) for line in file.read_bytes().splitlines()]
+
+    async def reasons(self, queue: QueuePath) -> Mapping[str, int]:
+        folder = self._folder(queue) / ".by-reason"
+        with failing("list", folder):
+            return {name: len(os.listdir(folder / name / ".messages")) for name in os.listdir(folder)}
+
+    async def disk(self) -> DiskUse:
+        return disk_use_at(Path(str((await self.status(None))["path"])))
+
     # -- changing --------------------------------------------------------------------------------------------
 
     def _refuse_moment(self) -> None:
@@ -269,6 +298,55 @@ class MountedBackend:
         goal = self._folder(target) / f"python-{uuid.uuid4().hex}.jsonl"
         return self._all_of(queue, selector, lambda file: file.rename(goal))
 
+    async def remove_those(self, queue: QueuePath, ids: Sequence[int]) -> int:
+        self._refuse_moment()
+        return sum(_with_suffix(self._message(queue, one), os.unlink) is not None for one in ids)
+
+    async def move_those(self, queue: QueuePath, ids: Sequence[int], target: QueuePath) -> int:
+        self._refuse_moment()
+        return self._renamed(queue, ids, self._folder(target))
+
+    def _message(self, queue: QueuePath, number: int) -> Path:
+        return self._folder(queue) / ".messages" / str(number)
+
+    def _renamed(self, queue: QueuePath, ids: Sequence[int], target: Path) -> int:
+        found = 0
+        for one in ids:
+            found += _with_suffix(self._message(queue, one), partial(_rename_into, target)) is not None
+        return found
+
+    async def redrive(
+        self, queue: QueuePath, selector: str | None, ids: Sequence[int] | None, *, plans: bool
+    ) -> SentBack:
+        if plans:
+            return await self._planned(queue, selector, ids)
+        self._refuse_moment()
+        before = len(await self.events())
+        goal = self._folder(queue) / ".redrive"
+        if ids is not None:
+            self._renamed(queue, ids, goal)
+        elif os.listdir((folder := self._folder(queue, selector)) / ".messages"):
+            with failing("send messages back from", folder):
+                (folder / ".all.jsonl").rename(goal / ".all.jsonl")
+        sent: Counter[str] = Counter()
+        stayed: Counter[str] = Counter()
+        for event in (await self.events())[before:]:
+            if event["event"] == "redriven" and (event["address"], event["queue"]) == queue:
+                sent.update(event["sent"])
+                stayed.update(event["staying"])
+        return SentBack(dict(sent), dict(stayed))
+
+    async def _planned(self, queue: QueuePath, selector: str | None, ids: Sequence[int] | None) -> SentBack:
+        wanted = None if ids is None else set(ids)
+        lines = MountedLines(self._folder(queue, selector) / ".all.jsonl")
+        chosen: list[bytes] = []
+        try:
+            while some := await lines.more():
+                chosen += some if wanted is None else [one for one in some if Message(one).id in wanted]
+        finally:
+            lines.close()
+        return planned(chosen, set(await self.queues()), queue)
+
     def _all_of(self, queue: QueuePath, selector: str | None, change: Any) -> int:
         folder = self._folder(queue, selector)
         with failing("change", folder):
@@ -292,14 +370,14 @@ class MountedBackend:
             folder.mkdir()
         return MountedTransaction(self, folder)
 
-    async def undo(self, since: str | None) -> Mapping[str, int]:
+    async def undo(self, since: str | None, *, plans: bool = False) -> Mapping[str, int]:
         self._refuse_moment()
         file = self._root / _CONTROL / "removed" / ".undo"
         asked = "last" if since is None else f"since {moment_ms(since, SystemClock().now_ms())}"
         with failing("bring removed messages back", file):
             descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
             try:
-                os.write(descriptor, asked.encode())
+                os.write(descriptor, f"{'dry-run ' * plans}{asked}".encode())
                 answer = os.pread(descriptor, ANSWER_BYTES_MAX, 0)
             finally:
                 os.close(descriptor)
@@ -404,6 +482,11 @@ class MountedTransaction:
                 return _Held(held, line)
         return None
 
+    async def remove_those(self, queue: QueuePath, ids: Sequence[int]) -> int:
+        folder = self._backend._folder(queue) / ".messages"
+        take = partial(_rename_into, self._folder)
+        return sum(_with_suffix(folder / str(one), take) is not None for one in ids)
+
     async def commit(self) -> None:
         with failing("commit", self._folder):
             self._folder.rename(self._folder.parent / "committed" / self._folder.name)
@@ -440,6 +523,25 @@ def _line_of(folder: Path, message: Path) -> bytes:
     finally:
         lines.close()
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(message))
+
+
+def _opened(path: Path) -> int:
+    with failing("read", path):
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _rename_into(folder: Path, file: Path) -> None:
+    file.rename(folder / file.name)
+
+
+def _with_suffix(message: Path, act: Callable[[Path], None]) -> Path | None:
+    """Do something with a message's file, which one of four suffixes completes. None: there is none."""
+    for suffix in SUFFIXES:
+        file = message.with_name(message.name + suffix.decode())
+        with failing("change", file), suppress(FileNotFoundError):
+            act(file)
+            return file
+    return None
 
 
 @contextmanager

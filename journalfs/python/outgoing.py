@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypedDict, Unpack
 
 import msgspec
 
@@ -24,19 +24,29 @@ _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def envelope_line(
-    body: Body,
-    *,
-    type: str | None = None,
-    priority: int | None = None,
-    properties: Mapping[str, Any] | None = None,
-    durable: bool | None = None,
-    delay: Moment | None = None,
-    expires: Moment | None = None,
-    group_id: str | None = None,
-    duplicate_id: str | None = None,
-    user_id: str | None = None,
-) -> bytes:
+class Envelope(TypedDict, total=False):
+    """What is said of a message beside its body."""
+
+    type: str | None
+    priority: int | None
+    properties: Mapping[str, Any] | None
+    durable: bool | None
+    delay: Moment | None
+    """A duration from now, as "1h", or a datetime."""
+    expires: Moment | None
+    """Likewise."""
+    group_id: str | None
+    duplicate_id: str | None
+    user_id: str | None
+
+
+_PLAIN: Final = {"priority": "priority", "durable": "durable", "group_id": "groupId",
+                 "duplicate_id": "duplicateId", "user_id": "userId"}  # fmt: skip
+"""Arguments that an envelope has as they are, and their keys in it."""
+_OF_BODIES: Final = ("body", "body_base64", "message_base64", "largeMessage", "deliveryCount", "damage")
+
+
+def envelope_line(body: Body, **headers: Unpack[Envelope]) -> bytes:
     """Return the line of a message. A `Message` as `body` is copied, but for what is given beside it.
 
     >>> envelope_line("text", priority=9, properties={"region": "EU"})
@@ -45,12 +55,26 @@ def envelope_line(
     if isinstance(body, Message):
         envelope = {name: value for name, value in body.envelope.items() if name != "deliveryCount"}
     else:
-        envelope = _of_body(body, type)
+        envelope = _of_body(body, headers.get("type"))
+    return _line(envelope, headers)
+
+
+def replaced_line(message: Message, body: Body, **headers: Unpack[Envelope]) -> bytes:
+    """Return the line of a copy of a message with another body. Raises `WrongCall` for one of AMQP."""
+    if message.protocol == "AMQP":
+        raise WrongCall(f"message {message.id}: an AMQP body has sections, and is not replaced")
+    kept = {name: value for name, value in message.envelope.items() if name not in _OF_BODIES}
+    return _line(kept | _of_body(body, headers.get("type")), headers)
+
+
+def _line(envelope: dict[str, Any], headers: Envelope) -> bytes:
+    if unknown := sorted(headers.keys() - Envelope.__annotations__.keys()):
+        raise TypeError(f"no header of a message is called {unknown[0]!r}")
+    properties, delay, expires = headers.get("properties"), headers.get("delay"), headers.get("expires")
     if properties is not None:
         _put_properties(envelope, properties)
-    given = {"priority": priority, "durable": durable, "groupId": group_id, "duplicateId": duplicate_id,
-             "userId": user_id}  # fmt: skip
-    envelope.update({name: value for name, value in given.items() if value is not None})
+    given = {key: headers.get(name) for name, key in _PLAIN.items()}
+    envelope.update({key: value for key, value in given.items() if value is not None})
     if delay is not None:
         envelope["scheduledTime"] = _moment_ms("delay", delay)
     if expires is not None:

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
 from journalfs import door
 from journalfs.api import REMOVER, ByteSource, Consumer, Delivery, Follower, QueuePath, Send, View
+from journalfs.broker.consume.redriving import Redriving
 from journalfs.broker.limits.admission import FOREVER
+from journalfs.change.routing import Routing
 from journalfs.clock import SystemClock
 from journalfs.engine.status import CoreRefused, FileTorn
 from journalfs.engine.waiting import Slices
@@ -24,6 +26,9 @@ from journalfs.errors import HeldByReaders, NoSuchName, ReadOnlyStore, WrongCall
 from journalfs.ids import MessageId
 from journalfs.live.stretches import Failed, Stretch, stretches
 from journalfs.python.backend import Batch, MadeOfLines, Messages, Place, Taken, Transaction
+from journalfs.python.disk import DiskUse, disk_use
+from journalfs.python.glimpses import OwnGlimpses
+from journalfs.python.letters import SentBack, sent_back
 from journalfs.python.message import Message
 from journalfs.python.rows import MESSAGES_MAX, rows_of
 from journalfs.store.store import JournalStore
@@ -37,6 +42,7 @@ from journalfs.windows import WINDOW_BYTES
 if TYPE_CHECKING:
     from journalfs.account.entries import Account
     from journalfs.api import Snapshots
+    from journalfs.store.queue_counts import QueueCounts
 
 LINES_NAME: Final = "python.jsonl"
 FIRST_BYTES: Final = 1 << 16
@@ -228,6 +234,23 @@ class OwnBackend:
     async def metrics(self) -> bytes:
         return await self.store.metrics.text(Slices())
 
+    async def overview(self) -> Sequence[QueueCounts]:
+        return await self.store.counting.look(Slices())
+
+    async def glimpses(self, queue: QueuePath, selector: str | None) -> OwnGlimpses:
+        return OwnGlimpses(partial(self.view, queue, selector))
+
+    async def events(self) -> Sequence[Mapping[str, Any]]:
+        return list(self.store.core.events)
+
+    async def reasons(self, queue: QueuePath) -> Mapping[str, int]:
+        origins = self._queue(queue).origins()
+        await origins.find()
+        return origins.reasons()
+
+    async def disk(self) -> DiskUse:
+        return await trio.to_thread.run_sync(disk_use, self.store.core.layout)
+
     async def account(self) -> Account:
         from journalfs.account.taking import account_of  # noqa: PLC0415 - few ask
 
@@ -284,6 +307,27 @@ class OwnBackend:
         ids = (await self.view(queue, selector)).message_ids(ALL_NAME)
         return await store.move(queue, ids, target) if ids else 0
 
+    async def remove_those(self, queue: QueuePath, ids: Sequence[int]) -> int:
+        REMOVER.set(next(_removers))
+        return await self._writing("remove messages").acknowledge(queue, list(map(MessageId, ids)))
+
+    async def move_those(self, queue: QueuePath, ids: Sequence[int], target: QueuePath) -> int:
+        return await self._writing("move messages").move(queue, list(map(MessageId, ids)), target)
+
+    async def redrive(
+        self, queue: QueuePath, selector: str | None, ids: Sequence[int] | None, *, plans: bool
+    ) -> SentBack:
+        if ids is None:
+            await self._refuse_unset(queue, selector)
+            chosen = (await self.view(queue, selector)).message_ids(ALL_NAME)
+        else:
+            chosen = list(map(MessageId, ids))
+        if plans:
+            core = self.store.core
+            redriving = Redriving(core, Routing(core, lambda *_: False).concerns, _changes_nothing)
+            return sent_back(await redriving.planned(self._queue(queue), chosen))
+        return sent_back(await self._writing("send messages back").redrive(queue, chosen))
+
     async def create(self, place: Place) -> None:
         store, (address, queue) = self._writing("make an address or a queue"), place
         if store.address(address) is None:
@@ -297,13 +341,14 @@ class OwnBackend:
         await store.transactions.begin(name)
         return OwnTransaction(self, store, name)
 
-    async def undo(self, since: str | None) -> Mapping[str, int]:
+    async def undo(self, since: str | None, *, plans: bool = False) -> Mapping[str, int]:
         self._writing("bring messages back")
         assert self._keeping is not None, "it writes"
         if since is None:
-            undone = await self._keeping.undo_last()
+            undone = await self._keeping.undo_last(plans=plans)
         else:
-            undone = await self._keeping.undo_since(moment_ms(since, SystemClock().now_ms()))
+            time_ms = moment_ms(since, SystemClock().now_ms())
+            undone = await self._keeping.undo_since(time_ms, plans=plans)
         return {"::".join(path): messages for path, messages in undone.back.items()}
 
     # -- moments ---------------------------------------------------------------------------------------------
@@ -340,6 +385,10 @@ class OwnBackend:
     def _of(self, store: object, source: str) -> OwnBackend:
         assert isinstance(store, JournalStore), "stores in files are opened as such"
         return OwnBackend(source, store)
+
+
+async def _changes_nothing(*_: object) -> int:
+    raise AssertionError("what is planned is not done")
 
 
 async def next_of(consumer: Consumer, timeout_s: float | None) -> Delivery | None:
@@ -390,6 +439,9 @@ class OwnTransaction:
             if await self._store.transactions.hold(self._name, queue, [held.message_id], None):
                 return held
         return None
+
+    async def remove_those(self, queue: QueuePath, ids: Sequence[int]) -> int:
+        return await self._store.transactions.hold(self._name, queue, list(map(MessageId, ids)), None)
 
     async def commit(self) -> None:
         draft = self._store.transactions.draft(self._name)

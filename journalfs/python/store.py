@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, Unpack
 
 from journalfs.api import QueuePath
 from journalfs.errors import NoMessage, WrongCall
@@ -17,12 +17,16 @@ from journalfs.python.links import Blocking
 from journalfs.python.message import Message
 from journalfs.python.names import check_selector, moment_text, named, queue_of, range_name
 from journalfs.python.opening import Opening
-from journalfs.python.outgoing import Body, Duration, Moment, duration_s, envelope_line
+from journalfs.python.outgoing import Body, Duration, Envelope, duration_s, envelope_line, replaced_line
 
 if TYPE_CHECKING:
     from journalfs.account.entries import Account
     from journalfs.python.arrow import Table
     from journalfs.python.asynchronous import AsyncStore
+    from journalfs.python.disk import DiskUse
+    from journalfs.python.glimpses import Glimpse, Glimpsing
+    from journalfs.python.letters import SentBack
+    from journalfs.store.queue_counts import QueueCounts
     from journalfs.store.store import JournalStore
 
 T = TypeVar("T")
@@ -131,6 +135,20 @@ class Store:
         """The account of the store: what it has, has not, and why."""
         return self.run(lambda backend: backend.account())
 
+    def overview(self) -> Sequence[QueueCounts]:
+        """What each queue holds, asked of all queues at once: for programs that watch very many."""
+        return self.run(lambda backend: backend.overview())
+
+    def events(self) -> Sequence[Mapping[str, Any]]:
+        """What was refused or went wrong since the store was opened, or mounted: the oldest first
+        (docs/reference/events.md).
+        """
+        return self.run(lambda backend: backend.events())
+
+    def disk(self) -> DiskUse:
+        """How full the disk is, and which parts of the store fill it."""
+        return self.run(lambda backend: backend.disk())
+
     def arrow(self, columns: Sequence[str] | None = None, where: str | None = None) -> Table:
         """The messages of all queues as columns, for whatever takes an Arrow stream; see `Queue.arrow`."""
         from journalfs.python.arrow import Table  # noqa: PLC0415 - few ask
@@ -171,12 +189,12 @@ class Store:
             self.run(lambda _: transaction.roll_back())
             raise
 
-    def undo(self, since: str | datetime | None = None) -> Mapping[str, int]:
+    def undo(self, since: str | datetime | None = None, *, dry_run: bool = False) -> Mapping[str, int]:
         """Bring back what the last call removed, or all that was removed since a time ("10m" ago, "14:30");
-        how many messages came back to each queue.
+        how many messages came back to each queue. `dry_run`: would come back.
         """
         text = None if since is None else moment_text(since)
-        return self.run(lambda backend: backend.undo(text))
+        return self.run(lambda backend: backend.undo(text, plans=dry_run))
 
     # -- moments ---------------------------------------------------------------------------------------------
 
@@ -215,10 +233,14 @@ class Queue:
     Iterating gives its messages in the order of their arrival, a few at a time, as they were when it began.
     """
 
-    def __init__(self, store: Store, place: Place, selector: str | None = None) -> None:
+    def __init__(
+        self, store: Store, place: Place, selector: str | None = None, ids: Sequence[int] | None = None
+    ) -> None:
         self._store = store
         self._place = place
         self._selector = selector
+        self._ids = ids
+        """The messages that it is of alone, for changes; None: all, or those that the selector accepts."""
 
     @property
     def name(self) -> str:
@@ -304,6 +326,18 @@ class Queue:
         """What `journalfs status` shows of it."""
         return self._store.run(lambda backend: backend.status(self._place))
 
+    def glimpses(self) -> Glimpses:
+        """Its messages by their place, a few at a time: for programs that show a screen of a long queue."""
+        at, run = self._one(), self._store.run
+        return Glimpses(run, run(lambda backend: backend.glimpses(at, self._selector)))
+
+    def reasons(self) -> Mapping[str, int]:
+        """Why its messages are here, and how many for each reason: `expired`, `max-deliveries`, `moved`,
+        `sent`.
+        """
+        at = self._one()
+        return self._store.run(lambda backend: backend.reasons(at))
+
     def follow(self, timeout: Duration | None = None) -> Iterator[Message]:
         """The messages that come from now on, as they come; nothing is taken. Ends after `timeout` without
         one, or once the queue is gone.
@@ -333,28 +367,11 @@ class Queue:
 
     # -- changing --------------------------------------------------------------------------------------------
 
-    def publish(
-        self,
-        body: Body = None,
-        *,
-        type: str | None = None,
-        priority: int | None = None,
-        properties: Mapping[str, Any] | None = None,
-        durable: bool | None = None,
-        delay: Moment | None = None,
-        expires: Moment | None = None,
-        group_id: str | None = None,
-        duplicate_id: str | None = None,
-        user_id: str | None = None,
-    ) -> None:
+    def publish(self, body: Body = None, **headers: Unpack[Envelope]) -> None:
         """Publish a message; it is durable when this returns. `delay` and `expires`: a duration from now, as
         "1h", or a datetime. An address routes it to its queues. Waits while the address is full.
         """
-        line = envelope_line(
-            body, type=type, priority=priority, properties=properties, durable=durable, delay=delay,
-            expires=expires, group_id=group_id, duplicate_id=duplicate_id, user_id=user_id,
-        )  # fmt: skip
-        self.publish_lines(line)
+        self.publish_lines(envelope_line(body, **headers))
 
     def publish_lines(self, lines: bytes) -> None:
         """Publish envelope lines, each ended by a newline."""
@@ -391,11 +408,48 @@ class Queue:
             )
         return taken
 
+    def those(self, ids: Sequence[int]) -> Queue:
+        """These messages alone, for `remove`, `move` and `redrive`."""
+        return Queue(self._store, self._place, None, list(ids))
+
+    def replace(self, message: Message, body: Body, **changed: Unpack[Envelope]) -> None:
+        """Publish a copy of a message with another body, and remove the message, in one transaction. The copy
+        has a new id and comes last. Raises `NoMessage` where somebody else has it by now.
+        """
+        self._refuse_transaction("replace")
+        at, number = self._one(), message.id
+        line = replaced_line(message, body, **changed)
+
+        async def replace(backend: Backend) -> None:
+            transaction = await backend.begin()
+            try:
+                if number is None or not await transaction.remove_those(at, [number]):
+                    raise NoMessage(f"message {number} is no longer in {self.name}")
+                await transaction.publish(at, line)
+                await transaction.commit()
+            except BaseException:
+                await transaction.roll_back()
+                raise
+
+        self._store.run(replace)
+
+    def redrive(self, *, dry_run: bool = False) -> SentBack:
+        """Send all messages, or those chosen, back to the queues that they came from, as they were there.
+        `dry_run`: only say what would become of them.
+        """
+        self._refuse_transaction("redrive")
+        at = self._one()
+        return self._store.run(lambda backend: backend.redrive(at, self._selector, self._ids, plans=dry_run))
+
     def remove(self) -> int:
         """Acknowledge all messages, or those that the selector accepts; how many. `Store.undo` brings them
         back.
         """
         self._refuse_transaction("remove")
+        ids = self._ids
+        if ids is not None:
+            at = self._one()
+            return self._store.run(lambda backend: backend.remove_those(at, ids))
         return sum(map(self._remove, self._queues()))
 
     def _remove(self, queue: QueuePath) -> int:
@@ -408,12 +462,49 @@ class Queue:
         self._refuse_transaction("move")
         at = named(target) if isinstance(target, str) else target._place
         goal = self._store.run(lambda backend: queue_of(backend, at, many=False))[0]
-        source = self._one()
+        source, ids = self._one(), self._ids
+        if ids is not None:
+            return self._store.run(lambda backend: backend.move_those(source, ids, goal))
         return self._store.run(lambda backend: backend.move(source, self._selector, goal))
 
     def _refuse_transaction(self, what: str) -> None:
         if self._store.transacting.get() is not None:
             raise WrongCall(f"{what} is no part of a transaction, which publishes and takes")
+
+
+class Run(Protocol):
+    """`Store.run`."""
+
+    def __call__(self, work: Callable[[Backend], Coroutine[Any, Any, T]]) -> T: ...
+
+
+class Glimpses:
+    """The messages of a queue by their place, a few at a time. Used within `with`, or closed."""
+
+    def __init__(self, run: Run, found: Glimpsing) -> None:
+        self._run = run
+        self._found = found
+
+    def __enter__(self) -> Glimpses:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def count(self) -> int:
+        """How many messages there are now; pages are of these."""
+        return self._run(lambda _: self._found.count())
+
+    def page(self, begin: int, count: int) -> Sequence[Glimpse]:
+        """Messages [begin, begin + count), fewer at the end."""
+        return self._run(lambda _: self._found.page(begin, count))
+
+    def whole(self, glimpse: Glimpse) -> Message:
+        """The message. Raises `NoMessage` once it is gone."""
+        return self._run(lambda _: self._found.whole(glimpse))
+
+    def close(self) -> None:
+        self._found.close()
 
 
 def open_store(path: str | Path, *, write: bool = False, through: str | None = None) -> Store:

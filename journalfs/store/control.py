@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from journalfs.metrics.measuring import StoreMetrics
     from journalfs.pages.address import PagedAddress
     from journalfs.pages.folders import ListedPage
+    from journalfs.store.queue_counts import Counting
     from journalfs.views.queues import StoreAddress
 
 
@@ -54,6 +55,9 @@ class MeasuredStore(Protocol):
 
     @property
     def explanations(self) -> Explanations: ...
+
+    @property
+    def counting(self) -> Counting: ...
 
     def addresses(self) -> Sequence[StoreAddress]: ...
 
@@ -76,6 +80,7 @@ def control_tree(store: MeasuredStore) -> VirtualDirectory:
     children: dict[str, VirtualDirectory | VirtualFile] = {
         "status.json": ComputedFile(lambda: to_json(store.status()), now),
         "metrics": SlicedFile(store.metrics.text, now, lambda: (core.epoch, core.waking.count)),
+        "queues.jsonl": SlicedFile(store.counting.lines, now, lambda: (core.epoch, core.waking.count)),
         "events.jsonl": events,
         "settings.toml": ComputedFile(lambda: shown_settings(core).encode(), now),
         "journal": ExplainedJournal(

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from journalfs.live.explaining import Explanations
     from journalfs.metrics.measuring import StoreMetrics
     from journalfs.records.kinds import RecordSource
+    from journalfs.store.queue_counts import Counting
     from journalfs.store.reloading import Reloading
 
 RELOADS_MAX = 8
@@ -144,6 +145,13 @@ class JournalStore(Horizon):
     def consumers_of(self, queue_id: QueueId) -> int:
         """How many readers of `.take` a queue has."""
         return 0
+
+    @cached_property
+    def counting(self) -> Counting:
+        """What each queue holds, kept from look to look."""
+        from journalfs.store.queue_counts import Counting  # noqa: PLC0415 - few commands ask
+
+        return Counting(self)
 
     def control(self) -> VirtualDirectory:
         from journalfs.store.control import control_tree  # noqa: PLC0415 - few commands show it

@@ -18,6 +18,7 @@ from tests.tidy.sources import Source, python_sources
 FOREIGN: Final = {
     *("_asdict", "_make", "_replace", "_exit", "_epoll", "_actions"),
     *("_gateway", "_get_j_spark_session_class", "_jdf", "_jsc", "_jsparkSession", "_jvm"),
+    "_compositor",
     *("_AMQ_ORIG_MESSAGE_ID", "_AMQ_ORIG_QUEUE", "_limit_clause"),
 }
 """Of other projects, of named tuples, or columns."""
