@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from journalfs.engine.waiting import Slices
+from journalfs.engine.waiting import FairLock, Slices
 from journalfs.live.settings import settings_in_force
 from journalfs.live.virtual import to_json_lines
 
@@ -75,16 +75,34 @@ class Counting:
         self._pages: dict[str, object] = {}
         """Versions of the pages of addresses."""
         self._known: dict[int, QueueCounts] = {}
+        self._found: Sequence[QueueCounts] = ()
+        self._as_of: tuple[object, ...] = ()
+        """What the counts follow from beside the journal."""
+        self._turn = FairLock()
 
     async def look(self, slices: Slices) -> Sequence[QueueCounts]:
-        """All queues, by address and name. Queues that did not change are the same objects as before."""
+        """All queues, by address and name. Queues that did not change are the same objects as before; where
+        none did, so is what is returned.
+        """
+        async with self._turn:
+            try:
+                return await self._look(slices)
+            except BaseException:
+                self._state = None  # what changed is not asked for twice: all is counted again
+                raise
+
+    async def _look(self, slices: Slices) -> Sequence[QueueCounts]:
         core = self._store.core
         state = core.loader.state
         if state is not self._state:
-            self._state, self._seen, self._known = state, array("Q"), {}
+            self._state, self._seen, self._known, self._as_of = state, array("Q"), {}, ()
         changed = set(state.changed_queues(self._seen))
-        infos = {one.queue_id: one for one in state.queues()} if len(changed) > ALONE_MAX else {}
         settings = settings_in_force(core)
+        pages = tuple((name, paged.version) for name, paged in core.pages.items())
+        before_that, self._as_of = self._as_of, (core.bindings, settings, pages, core.limits)
+        if not changed and core.limits is None and self._as_of == before_that:
+            return self._found
+        infos = {one.queue_id: one for one in state.queues()} if len(changed) > ALONE_MAX else {}
         letters = {*settings.texts("dead-letter-address"), *settings.texts("expiry-address")}
         before, self._known = self._known, {}
         found = []
@@ -92,19 +110,16 @@ class Counting:
             await slices.pause()
             acting = core.limits_of(address.name)
             of_address = None if acting is None else acting.limit, address.name in letters
-            pages = self._pages_changed(address.name)
+            paged = self._pages_changed(address.name)
             for queue in address.queues():
                 known = before.get(queue.model.queue_id)
-                if (
-                    known is None
-                    or pages
-                    or known.id in changed
-                    or (known.limit, known.letters) != of_address
-                ):
+                same = known is not None and (known.limit, known.letters) == of_address
+                if known is None or paged or not same or known.id in changed:
                     await slices.pause()
                     known = _counted(queue, infos.get(queue.model.queue_id), *of_address)
                 self._known[known.id] = known
                 found.append(known)
+        self._found = found
         return found
 
     def _pages_changed(self, address: str) -> bool:

@@ -33,6 +33,8 @@ class QueueList:
         """The other way round than what is first by nature: most, fastest, oldest, or the alphabet."""
         self.filter = ""
         self._shown: Sequence[QueueCounts] = ()
+        self._made_of: tuple[Sequence[QueueCounts], str, bool, str] = (), "", False, ""
+        """What is shown follows from these, where nothing moves."""
 
     def __len__(self) -> int:
         return len(self._shown)
@@ -40,7 +42,11 @@ class QueueList:
     def show(self) -> None:
         """Choose and sort, of the last look."""
         look = self._looking.last
-        chosen = () if look is None else look.queues
+        chosen: Sequence[QueueCounts] = () if look is None else look.queues
+        made_of = chosen, self.sort, self.reverse, self.filter
+        if self._made_of[1:] == made_of[1:] and self._made_of[0] is chosen and not self._looking.rates.moving:
+            return
+        self._made_of = made_of
         if self.filter:
             chosen = list(filter(_accepts(self.filter), chosen))
         self._shown = sorted(chosen, key=self._key(), reverse=self._descends() != self.reverse)

@@ -108,6 +108,8 @@ class MessagesScreen(ActingScreen):
         if wanted is not self.pages:
             before, self.pages = self.pages, wanted
             await asyncio.to_thread(before.close)
+            if not self.is_attached:
+                return
             rows.cursor = 0
         self.say(Text())
         self.show_title()
@@ -121,9 +123,9 @@ class MessagesScreen(ActingScreen):
     def show_title(self) -> None:
         mark = f", {len(self.marked)} marked" if self.marked else ""
         moment = " (history)" if self._moment else ""
-        self.query_one("#title", Static).update(
-            Text(f" {printable(self.queue_name)}{moment}: {self.pages.count:,} messages{mark}", style="bold")
-        )
+        text = f" {printable(self.queue_name)}{moment}: {self.pages.count:,} messages{mark}"
+        for title in self.query("#title").results(Static):
+            title.update(Text(text, style="bold"))
 
     def on_rows_seen(self, event: Rows.Seen) -> None:
         if not self.pages.has(*event.rows.seen()):

@@ -36,6 +36,7 @@ class Rates:
     """Of all queues. Only those that changed within the window take memory."""
 
     def __init__(self) -> None:
+        self._counts: Iterable[QueueCounts] = ()
         self._last: dict[int, QueueCounts] = {}
         self._moments: dict[int, deque[_Moment]] = {}
         self._time_s: float | None = None
@@ -50,12 +51,13 @@ class Rates:
     def feed(self, time_s: float, counts: Iterable[QueueCounts]) -> None:
         """Take over a look at all queues; `time_s` of a clock that never goes back."""
         before, before_s = self._last, self._time_s
-        self._last = {one.id: one for one in counts}
+        if counts is not self._counts:
+            self._last, self._counts = {one.id: one for one in counts}, counts
         self._time_s = time_s
         if before_s is None:
             return
         self.known = True
-        for queue_id, now in self._last.items():
+        for queue_id, now in self._last.items() if self._last is not before else ():
             then = before.get(queue_id)
             if then is not None and then is not now:
                 self._add(now, then, time_s, before_s)
