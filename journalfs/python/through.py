@@ -11,6 +11,7 @@ from journalfs.api import QueuePath
 from journalfs.broker.publish.framing import Framer, Framing
 from journalfs.errors import ReadOnlyStore
 from journalfs.python.backend import Place, Taken
+from journalfs.python.letters import SentBack
 from journalfs.python.own import OwnBackend
 from journalfs.store.store import JournalStore
 from journalfs.through import broker as brokers
@@ -73,7 +74,21 @@ class ThroughBackend(OwnBackend):
         connection = await self._broker.connection()
         return ThroughTransaction(self, connection, await connection.coordinator.begin())
 
-    async def undo(self, since: str | None) -> Mapping[str, int]:
+    async def remove_those(self, queue: QueuePath, ids: Sequence[int]) -> int:
+        return await self._broker.remove(queue, ids)
+
+    async def move_those(self, queue: QueuePath, ids: Sequence[int], target: QueuePath) -> int:
+        self._queue(target)
+        return await self._broker.move(queue, ids, target)
+
+    async def redrive(
+        self, queue: QueuePath, selector: str | None, ids: Sequence[int] | None, *, plans: bool
+    ) -> SentBack:
+        if not plans:
+            self._cannot("send messages back")
+        return await super().redrive(queue, selector, ids, plans=True)
+
+    async def undo(self, since: str | None, *, plans: bool = False) -> Mapping[str, int]:
         self._cannot("bring messages back")
 
     async def snapshot(self, name: str) -> None:
@@ -125,6 +140,11 @@ class ThroughTransaction:
         assert isinstance(found, ThroughTaken), "it is taken through the broker"
         self._taken.append(found.taken)
         return _Held(found, self._transaction)
+
+    async def remove_those(self, queue: QueuePath, ids: Sequence[int]) -> int:
+        raise ReadOnlyStore(
+            "a broker's transaction takes messages in their order, and cannot remove chosen ones; take them"
+        )
 
     async def commit(self) -> None:
         with trio.CancelScope(shield=True):
