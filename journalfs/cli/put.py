@@ -130,10 +130,10 @@ def _put_into_store(path: Path, target: str, files: Sequence[str], kind: str, th
         if file != INPUT:
             Path(file).stat()  # before anything is opened for writing
     name_in_warnings()
+    act_as_owner()
     if through is not None:
         from journalfs.through.opening import change_through  # noqa: PLC0415 - few do
 
         change_through(path, through, put_all)
         return
-    act_as_owner()
     change(path, put_all)

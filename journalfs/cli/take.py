@@ -170,9 +170,9 @@ def _take_from_store(
         return ended
 
     name_in_warnings()
+    act_as_owner()
     if through is not None:
         from journalfs.through.opening import change_through  # noqa: PLC0415 - few do
 
         return change_through(path, through, take_all)
-    act_as_owner()
     return change(path, take_all)

@@ -104,6 +104,8 @@ class Broker:
         async with self._turn:
             deadline = trio.current_time() + self._reconnect_s
             while self._connection is None or self._connection.wire.is_lost:
+                if self._connection is not None:
+                    await self._connection.wire.close()
                 try:
                     self._connection = await self._connect()
                 except BrokerAway as error:

@@ -72,9 +72,17 @@ class Sender(_Opened):
         """Send encoded messages. Returns when the broker has accepted each: they are durable then, or are
         once their transaction is committed. Raises `BrokerRefused` for the first that it does not take.
         """
+        with trio.CancelScope() as scope:
+            await self._send(messages, transaction, scope)
+
+    async def _send(
+        self, messages: Iterable[bytes], transaction: Transaction | None, scope: trio.CancelScope
+    ) -> None:
         waiting: list[Delivery] = []
         for message in messages:
             await self.until(lambda: self.link.credit > 0)
+            # What is sent outside of a transaction counts, so nobody is told that it was interrupted.
+            scope.shield = transaction is None
             delivery = self.link.delivery(self.link.delivery_tag())
             self.link.stream(message)
             self.link.advance()
@@ -229,7 +237,8 @@ class Transaction:
         it was done, and `OutcomeUnknown` where the connection ended meanwhile.
         """
         try:
-            await self._coordinator.discharge(self._number, failed=False)
+            with trio.CancelScope(shield=True):  # it is done, or not: nobody is told that it was interrupted
+                await self._coordinator.discharge(self._number, failed=False)
         except BrokerAway as lost:
             raise OutcomeUnknown(f"{lost}; whether the transaction was committed is not known") from None
         for delivery in self._accepted:

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, Final
 
+import trio
 from proton import Disposition, Message
 
 from journalfs.errors import NoSuchName
@@ -30,6 +31,7 @@ class Management:
 
     def __init__(self, wire: Wire, address: str = MANAGEMENT) -> None:
         self._wire = wire
+        self._turn = trio.Lock()
         self._questions = Sender(wire, address)
         self._answers = Receiver(wire)
 
@@ -54,6 +56,10 @@ class Management:
         return await self._ask([properties] * len(each), each)
 
     async def _ask(self, properties: Sequence[dict[str, str]], bodies: Sequence[Any]) -> list[Any]:
+        async with self._turn:
+            return await self._asked(properties, bodies)
+
+    async def _asked(self, properties: Sequence[dict[str, str]], bodies: Sequence[Any]) -> list[Any]:
         found: list[Any] = []
         failed: BrokerRefused | NoSuchName | None = None
         for begin in range(0, len(properties), WINDOW):
@@ -63,7 +69,7 @@ class Management:
                 self._question(number, properties[at], bodies[at])
                 for number, at in zip(numbers, some, strict=True)
             )
-            answers = dict([await self._answer() for _ in some])
+            answers = await self._answers_to(set(numbers))
             for number in numbers:
                 try:
                     found.append(self._value(answers[number], properties[begin]))
@@ -71,6 +77,15 @@ class Management:
                     failed = failed or error
         if failed is not None:
             raise failed
+        return found
+
+    async def _answers_to(self, numbers: set[str]) -> dict[str, Message]:
+        """Answers to what others asked, and did not wait for, come as well."""
+        found: dict[str, Message] = {}
+        while len(found) < len(numbers):
+            number, message = await self._answer()
+            if number in numbers:
+                found[number] = message
         return found
 
     def _question(self, number: str, properties: dict[str, str], body: Any) -> bytes:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -117,6 +118,25 @@ def test_what_is_removed_and_moved_is_by_the_broker(
     target.rmdir()
     target.parent.rmdir()
     assert not target.parent.exists()
+
+
+@pytest.mark.rule("S-385")
+def test_many_at_once(queue: Path, client: CoreClient) -> None:
+    """Writers, removers and askers share one connection, and each gets its own answers."""
+    (queue / "in.txt").write_text("".join(f"{number}\n" for number in range(40)))
+    names = os.listdir(queue / ".messages")
+
+    def remove(name: str) -> None:
+        (queue / ".messages" / name).unlink()
+
+    def write(number: int) -> None:
+        (queue / f"{number}.txt").write_text(f"new {number}\n")
+
+    with ThreadPoolExecutor(8) as pool:
+        done = [*pool.map(remove, names), *pool.map(write, range(40))]
+    assert len(done) == 80
+    assert len(ids(client, queue)) == 40
+    assert sorted(map(str, bodies(queue))) == sorted(f"new {number}" for number in range(40))
 
 
 @pytest.mark.rule("S-386")
