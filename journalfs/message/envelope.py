@@ -28,8 +28,8 @@ _ESCAPES: Final = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u([dD][89a
 
 
 def of_whole_characters(line: bytes) -> bytes:
-    """A line with other text in the place of half a pair of surrogates, the same for the same: for whoever
-    compares, with a decoder that takes none.
+    """Return a line with other text in the place of half a pair of surrogates, the same text for the same
+    half: for comparisons by a decoder that takes none.
     """
     return _ESCAPES.sub(lambda found: b"\\uffff" + found[1] if found[1] else found[0], line)
 

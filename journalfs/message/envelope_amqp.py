@@ -30,7 +30,7 @@ from journalfs.message.envelope_fields import Envelope
 from journalfs.message.outgoing_amqp import AmqpMessage
 
 DEPTH_MAX: Final = 64
-"""What nests deeper is not decoded when it is read, so it is not written either."""
+"""Deepest nesting that is written: deeper values are not decoded when they are read."""
 
 _UNSIGNED: Final = {"ubyte": 8, "ushort": 16, "uint": 32, "ulong": 64}
 _SIGNED: Final = {"byte": 8, "short": 16, "int": 32, "long": 64, "timestamp": 64}

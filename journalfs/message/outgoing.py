@@ -68,7 +68,7 @@ Buffer: TypeAlias = bytes | memoryview
 
 
 class FileBody:
-    """What a file holds when this is made; it stays mapped, so the file may be removed at once."""
+    """The content of a file at this moment. It stays mapped, so the file may be removed at once."""
 
     __slots__ = ("_file",)
 
@@ -118,7 +118,7 @@ USER_IDS: Final = UserIds()
 
 
 class Outgoing(ABC):
-    """A message that has no id yet. What a queue adds to it (delivery count, schedule) comes along."""
+    """A message without an id. The facts that a queue adds to it (delivery count, schedule) come along."""
 
     durable: bool = True
     priority: int = PRIORITY_DEFAULT
@@ -130,11 +130,11 @@ class Outgoing(ABC):
     queue_schedule_ms: int | None = None
     """When it is due in the queue it comes from, 0: at once; None: as it says itself."""
     large: bool = False
-    """Its body belongs in a file of its own, however small it is."""
+    """True if its body belongs in a file of its own, however small it is."""
     sent_to: str | None = None
     """The address that the record it was taken from names."""
     keeps_address: bool = False
-    """Its record goes on naming that one, whichever it goes to."""
+    """True if its record goes on naming its own address, whichever address it goes to."""
 
     @property
     @abstractmethod
@@ -144,7 +144,9 @@ class Outgoing(ABC):
     @property
     @abstractmethod
     def routing_type(self) -> int | None:
-        """What its sender wants: 0 multicast, 1 anycast, None either, as of a value that no broker knows."""
+        """The routing type that its sender wants: 0 multicast, 1 anycast, None for either, also for a value
+        that no broker knows.
+        """
 
     @property
     @abstractmethod
@@ -180,17 +182,19 @@ class Outgoing(ABC):
 
     @abstractmethod
     def large_body(self) -> Iterator[Buffer]:
-        """What that file holds, in pieces. Raises FileTorn when a spooled body was cut meanwhile."""
+        """Yield the content of the body's file in pieces. Raises FileTorn if a spooled body was
+        cut meanwhile.
+        """
 
     @abstractmethod
     def with_properties(self, extra: Mapping[str, tuple[Code, PropertyValue]]) -> Self:
-        """A copy with these broker's properties as well, in place of those of the same names. It is for the
-        broker's own copies (dead letters, moves): a small AMQP one is addressed anew.
+        """Return a copy with these broker's properties, in place of those of the same names. It is for the
+        broker's own copies (dead letters, moves): a small AMQP one is addressed again.
         """
 
     @abstractmethod
     def without_properties(self, names: Collection[str]) -> Self:
-        """A copy without these broker's properties. A small AMQP one is addressed anew."""
+        """Return a copy without these broker's properties. A small AMQP one is addressed again."""
 
     @abstractmethod
     def integer(self, name: str) -> int | None:
@@ -198,8 +202,8 @@ class Outgoing(ABC):
 
     @abstractmethod
     def is_text(self, name: str) -> bool:
-        """Whether brokers take it for a text, or it has none of that name: they fail at what is neither where
-        they look for a text.
+        """Return True if brokers read the property as a text, or the message has none of that name. Where
+        they expect a text, they fail at other types.
         """
 
     @abstractmethod
@@ -212,7 +216,7 @@ class Outgoing(ABC):
 
     @abstractmethod
     def expiring_at(self, expiration_ms: int) -> Self:
-        """A copy that expires at that time, 0: never. A small AMQP one is addressed anew."""
+        """Return a copy that expires at that time, 0: never. A small AMQP one is addressed again."""
 
     @abstractmethod
     def wanting(self, routing_type: int | None) -> Self:
@@ -220,15 +224,15 @@ class Outgoing(ABC):
 
     @abstractmethod
     def arrives(self, now_ms: int) -> None:
-        """It is sent at that time, from which on counts what it says to count from its arrival."""
+        """Note the time of sending, from which relative times of the message count."""
 
     @abstractmethod
     def due_at(self, due_ms: int) -> Self:
         """A copy that says itself when it is due, 0: at once."""
 
     def in_page(self, now_ms: int) -> Self:
-        """Itself, or a copy as pages hold it: they have no place for what a queue knows of a message, so its
-        schedule goes along as the message's own.
+        """Return the message as pages hold it: they have no place for facts of a queue, so the schedule
+        becomes the message's own.
         """
         if self.queue_schedule_ms is None:
             return self
@@ -252,7 +256,7 @@ class Outgoing(ABC):
         return changed
 
     def named(self, address: str) -> str:
-        """What its record names as its address where it goes to this one."""
+        """Return the address that its record names when it goes to this address."""
         return self.sent_to if self.keeps_address and self.sent_to is not None else address
 
     def is_large(self, address: str, *, min_large_bytes: int, record_bytes_max: int) -> bool:
@@ -268,8 +272,8 @@ class Outgoing(ABC):
     def envelope(
         self, address: str, *, now_ms: int, large: bool, sized: bool = False
     ) -> Mapping[str, object]:
-        """What a selector sees of it, with its size if that is asked; of a `large` message without the body,
-        at which none looks.
+        """Return the envelope that a selector sees, with the size if that is asked; without the body of a
+        `large` message, which no selector reads.
         """
         record = self.large_record if large else self.record
         user_type, payload = record(0, address, now_ms)
@@ -363,7 +367,7 @@ class CoreMessage(Outgoing):
     draws_user_id: bool = False
     """A user id is made when it is recorded."""
     large_size_bytes: int | None = None
-    """What the property for it says of a large message; None: the size of its body."""
+    """The size that the property of a large message states; None: the size of its body."""
 
     def __init__(self, core_type: int, body: Body, properties: Properties = NO_PROPERTIES) -> None:
         """`body` is as it is stored: compressed where the properties say so."""
@@ -467,7 +471,7 @@ class CoreMessage(Outgoing):
 
 
 class TextMessage(CoreMessage):
-    """A text. What is no UTF-8 becomes a message of bytes, so that nothing is lost."""
+    """A text. Bytes that are no UTF-8 become a message of bytes, so that nothing is lost."""
 
     draws_user_id = True
 

@@ -20,7 +20,7 @@ from journalfs.message.envelope_fields import base64
 _ANNOTATION_TYPES: Final = {
     Code.BYTE: "byte", Code.SHORT: "short", Code.INT: "int", Code.LONG: "long", Code.STRING: "string",
 }  # fmt: skip
-"""What brokers note on their copies is of these types."""
+"""The types of the notes that brokers put on their copies."""
 
 _ROUTING_OF_DESTINATION: Final = {0: 1, 1: 0, 2: 1, 3: 0}
 """`x-opt-jms-dest` (a queue, a topic, temporary ones) -> routing type."""
@@ -60,14 +60,14 @@ class AmqpMessage(outgoing.Outgoing):
         self._forgotten: tuple[Value, ...] = ()
         """Keys of annotations to be taken away."""
         self._readdressed = False
-        """Its properties are to name the address that it is recorded for."""
+        """True if its properties must name the address that it is recorded for."""
         self._made_durable = False
         self._expires_anew = False
-        """Its sections are to say what `expiration_ms` says."""
+        """True if its sections must state `expiration_ms`."""
         self._wanted: tuple[int | None] | None = None
-        """The routing type that its annotations are to say; None: as they do."""
+        """The routing type that its annotations must state; None: the one they state."""
         self._due: tuple[int] | None = None
-        """When its annotations are to say that it is due, 0: at once; None: as they do."""
+        """The time that its annotations must state as due, 0: at once; None: the one they state."""
         self.lives_ms: int | None = None
         """How long from its arrival on, where no time is known at which it expires."""
         self.sent_to = parts.address
@@ -126,8 +126,8 @@ class AmqpMessage(outgoing.Outgoing):
         return header is None or header.get("durable") is True
 
     def said_expiry(self) -> tuple[int, int | None]:
-        """When its sections say that it expires, 0: at no time; and how long they let it live, None: they do
-        not say. A broker goes by the former if there is both.
+        """The expiration that its sections state, 0: none; and the time to live that they state, None: none.
+        A broker obeys the former if both are there.
         """
         properties, header = (self._said["amqp"].get(key, {}) for key in ("properties", "header"))
         time, ttl = properties.get("absoluteExpiryTime"), header.get("ttl")
@@ -147,7 +147,9 @@ class AmqpMessage(outgoing.Outgoing):
             self.queue_schedule_ms = now_ms + delay_ms
 
     def in_journal(self, now_ms: int) -> Self:
-        """It says itself when it is due: brokers go by that, whatever the record says."""
+        """Return the message as the journal holds it: with its own due time, which brokers obey whatever the
+        record says.
+        """
         return self.in_page(now_ms)
 
     def _annotation(self, name: str) -> object:
@@ -198,13 +200,13 @@ class AmqpMessage(outgoing.Outgoing):
         return chain((head.encoded,), outgoing.pieces(self._body, head.instead_of))
 
     def _as_it_came(self) -> amqp_message.LargeCache:
-        """What a record repeats of the file that the body came in, or would be in."""
+        """Return the parts that a record repeats of the body's file, present or future."""
         return self._cache or amqp_message.LargeCache.of(
             amqp_message.split_sections(bytes(outgoing.whole(self._body)))
         )
 
     def _new_head(self) -> _Head | None:
-        """What the file of a large message begins with, where it is to say another expiration, or that the
+        """Return the beginning of a large message's file if it must state another expiration, or that the
         message is durable.
         """
         if not (self._expires_anew or self._made_durable):

@@ -243,7 +243,7 @@ def _large(store: MeasuredStore) -> VirtualDirectory:
 
 
 def _damaged(store: MeasuredStore) -> VirtualDirectory:
-    """Two files for each loss that the account lists: what is wrong there, and the raw bytes of it."""
+    """Return two files for each loss that the account lists: its description, and its raw bytes."""
     root = store.core.root
 
     def places() -> dict[str, tuple[Entry, Callable[[Entry, Path], ByteSource]]]:
@@ -268,7 +268,7 @@ def _damaged(store: MeasuredStore) -> VirtualDirectory:
 
 
 def _has_bytes(entry: Entry) -> bool:
-    """Whether there are bytes to be shown: what the disk does not give cannot be."""
+    """Return True if there are bytes to show: unreadable ones cannot be shown."""
     return bool(entry.bytes) and entry.kind != "unreadable"
 
 

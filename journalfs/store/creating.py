@@ -52,14 +52,14 @@ class Created:
     settings: JournalSettings
     node_id: uuid.UUID
     kind: BackendKind
-    """What the message journal was written with."""
+    """The kind of backend that the message journal was written with."""
 
 
 AddressSettings: TypeAlias = Mapping[str, Mapping[str, Value]]
 """By match."""
 
 WHERE_TO: Final[Mapping[str, Value]] = {"dead-letter-address": "DLQ", "expiry-address": "ExpiryQueue"}
-"""What `artemis create` sets for all addresses."""
+"""The settings that `artemis create` makes for all addresses."""
 
 
 def create_store(
@@ -207,8 +207,8 @@ def _contents(directory: Path) -> frozenset[str] | None:
 
 
 def _put_back(directory: Path, before: frozenset[str] | None) -> None:
-    """Take away what was not there before. What cannot be taken away stays: why the store could not be made
-    is more worth knowing.
+    """Remove what was not there before. A file that cannot be removed stays, so that the first error is
+    reported.
     """
     made = [directory] if before is None else [directory / name for name in {*door.names(directory)} - before]
     for one in made:

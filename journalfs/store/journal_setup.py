@@ -25,7 +25,7 @@ from journalfs.records.files.retention import Retention, RetentionLimits
 from journalfs.records.files.write_settings import WriteSettings
 
 FOLDER: Final = "journalfs"
-"""What lies beside a broker's own directories and is none of its."""
+"""The folder beside a broker's own directories that belongs to this product alone."""
 
 BINDINGS_FILE_BYTES: Final = 1024 * 1024
 BINDINGS_MIN_FILES: Final = 2
@@ -54,7 +54,7 @@ def make_backend(layout: StoreLayout, settings: JournalSettings, warn: Callable[
 def make_retention(
     layout: StoreLayout, settings: JournalSettings, journal: DiskBackend, clock: Clock
 ) -> Callable[[WriteSettings], Retention] | None:
-    """What opens the history of the message journal; None where none is kept."""
+    """Return the call that opens the history of the message journal; None if none is kept."""
     if settings.retention_directory is None:
         return None
     directory = layout.retention_dir

@@ -1,8 +1,8 @@
-"""Who holds a store: the broker's own locks, to be looked at and to be taken.
+"""The broker's own locks on a store: looks at them, and takes them.
 
 They are POSIX record locks, and the kernel drops all locks of a process on a file as soon as the process
-closes any descriptor of it. So what this process holds is remembered here, and such a file is never opened a
-second time.
+closes any descriptor of it. So this module remembers the files that this process has locked, and such a file
+must never be opened a second time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FLOCK: Final = struct.Struct("hhqqi4x")
 _TAKEN: Final = (errno.EAGAIN, errno.EACCES)
 
 _ATTEMPTS_MAX: Final = 3
-"""Whoever had the lock may let go of it before it can be asked who that was."""
+"""Attempts to lock: the holder may release the lock before its process id is asked for."""
 
 _held: set[tuple[int, int]] = set()
 """Device and inode of the files that this process has locked."""
@@ -32,7 +32,7 @@ _held: set[tuple[int, int]] = set()
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Bytes of a file; a length of 0 reaches to its end, whatever that becomes."""
+    """Bytes of a file; a length of 0 reaches to its end, however long it becomes."""
 
     start: int = 0
     length: int = 0
@@ -41,12 +41,12 @@ class Range:
 WHOLE: Final = Range()
 
 PRIMARY_BYTE: Final = Range(1, 1)
-"""What brokers before 2.10 lock, in `server.lock`, where later ones lock `serverlock.1`."""
+"""The byte of `server.lock` that brokers before 2.10 lock; later ones lock `serverlock.1`."""
 
 
 def lock_holder(directory: Path) -> int | None:
-    """Process id of whoever holds the active broker's lock in `directory`, 0 if it is in another PID
-    namespace; `None` when nobody does.
+    """Return the process id of the holder of the active broker's lock in `directory`, 0 if it is in another
+    PID namespace; `None` if the lock is free.
     """
     holder = _looked_at(directory / PRIMARY_LOCK_NAME, WHOLE)
     return holder if holder is not None else _looked_at(directory / SERVER_LOCK_NAME, PRIMARY_BYTE)
@@ -68,7 +68,9 @@ def _looked_at(path: Path, wanted: Range) -> int | None:
 
 
 def read_beginning(path: Path, bytes_max: int) -> bytes | None:
-    """What a lock file begins with; None if there is none, or this process holds it. Raises OSError."""
+    """Return the first bytes of a lock file; None if there is none, or this process holds it.
+    Raises OSError.
+    """
     try:
         if held_here(path):
             return None
@@ -110,7 +112,7 @@ class LockedFile:
         _held.add(self._key)
 
     def read(self, bytes_max: int) -> bytes:
-        """Its beginning. Raises OSError."""
+        """Return the first bytes of the file. Raises OSError."""
         return os.pread(self._descriptor, bytes_max, 0)
 
     def write(self, content: bytes) -> None:
@@ -127,7 +129,7 @@ class LockedFile:
 
 
 def take(path: Path, wanted: Range = WHOLE) -> LockedFile | int:
-    """Lock a file, making it if need be. The process id of whoever has it (0: not known) if that fails.
+    """Lock a file, making it if need be. If another process holds the lock, return its id (0: unknown).
     Raises OSError.
     """
     if door.exists(path) and held_here(path):

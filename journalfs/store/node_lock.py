@@ -48,7 +48,7 @@ _COMMAND_END_CHARS: Final = 60
 
 
 class NodeLock:
-    """The store is ours. `release` it once, whatever happened."""
+    """The lock of a store that this process holds. The caller must call `release` once, whatever happens."""
 
     def __init__(self, held: list[LockedFile]) -> None:
         self._held = held
@@ -85,7 +85,7 @@ class NodeLock:
 
     @classmethod
     def acquire_older(cls, root: Path, lock_dir: Path, clock: Clock) -> NodeLock:
-        """The same without waiting, of a store of brokers before 2.10, which lock nothing else."""
+        """Take the lock, without waiting, of a store of brokers before 2.10, which lock nothing else."""
         wanted = [(lock_dir / SERVER_LOCK_NAME, PRIMARY_BYTE)]
         return cls._acquire(lambda: _taken(root, wanted), lock_dir, 0, clock, time.sleep)
 
@@ -148,13 +148,17 @@ class NodeLock:
 
 
 def node_id_of(layout: StoreLayout) -> uuid.UUID | None:
-    """Which node a store is of, whoever holds it; None before its first start. Raises `SystemFailure`."""
+    """Return the node that a store belongs to, also while another process holds it; None before its first
+    start. Raises `SystemFailure`.
+    """
     found = server_lock_of(layout)
     return None if found is None else found.node_id
 
 
 def server_lock_of(layout: StoreLayout) -> ServerLock | None:
-    """What its last holder left in `server.lock`; None before its first start. Raises `SystemFailure`."""
+    """Return what the last holder left in `server.lock`; None before its first start. Raises
+    `SystemFailure`.
+    """
     path = layout.node_manager_lock_dir / SERVER_LOCK_NAME
     try:
         content = read_beginning(path, _SERVER_LOCK_BYTES)

@@ -55,7 +55,7 @@ def found_sizes(core: Core) -> dict[str, tuple[Value, str]]:
 
 
 def is_configured(core: Core) -> bool:
-    """Return True when a configuration of the store's broker was found, of whatever kind."""
+    """Return True if a configuration of the store's broker was found, of any kind."""
     derived = core.derived
     if derived is not None and derived.kind == AMQ:
         return amq_settings(Path(derived.source)).file is not None

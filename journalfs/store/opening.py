@@ -53,8 +53,8 @@ MakeStore: TypeAlias = Callable[[Core, Path | None, Callable[[], JournalLoader]]
 
 
 class Opening:
-    """Puts a store together. `ours`: this process has the store's lock, which must not be asked for then.
-    `anew`: the index says only what was there before.
+    """Puts a store together. `ours`: this process holds the store's lock, which must not be asked for then.
+    `anew`: all files are read, and the index only tells what was there before.
     """
 
     def __init__(
@@ -68,8 +68,8 @@ class Opening:
         events: Events | None = None,
         generation: int | None = None,
     ) -> None:
-        """`events` has what was told of the layout already. `generation`: what names of parts begin with
-        where nothing changes any more, so that they need not be kept.
+        """`events` holds the events about the layout. `generation`: the generation of part names of a store
+        that never changes, so that the names need not be kept.
         """
         if generation is None:  # else it is of files that this process has just made
             refuse_unreadable(layout)
@@ -84,7 +84,7 @@ class Opening:
         self.missing: list[Damage] = []
         self.postpones = False
         self.is_kept_up = False
-        """It was derived from what others may be changing."""
+        """True if the store was derived from a source that other processes may be changing."""
         # Nor is an index written beside a store that nobody named.
         beside = index_place(layout.root) if index and layout.outside is None else None
         self.index = index if isinstance(index, Path) else beside
@@ -95,7 +95,7 @@ class Opening:
         self._ledger = b""
         lock = None if ours else server_lock_of(layout)
         self.was_stopped = lock is not None and lock.state is NodeState.STOPPED
-        """Whoever had the store last left it in order: what the journal counts is true."""
+        """True if the last holder stopped the store in order: then the counts of the journal are true."""
         self._stored = self._stored_index()
         # Before there are other files: whoever writes the journal makes some.
         self._missing_ids = self._ids_of_missing_files()
@@ -221,7 +221,7 @@ class Opening:
 
     @cached_property
     def _gone(self) -> Sequence[Damage]:
-        """What is gone of the journal since the index was written."""
+        """The damage of the journal since the index was written."""
         description, state = self._stored
         if description is None or state is None:
             return ()
@@ -282,7 +282,7 @@ class Opening:
         )
 
     def _other_damage(self) -> Iterable[Damage]:
-        """What is wrong with the store as a whole."""
+        """Return the damage of the store as a whole."""
         return () if self.derived is None else self.derived.damage
 
     def _resume_derived(self, store: JournalStore, description: IndexDescription) -> None:

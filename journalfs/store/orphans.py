@@ -1,4 +1,6 @@
-"""Body files that no message has: what a crash leaves between a body and its record, or behind a delete."""
+"""Finds body files without a message: a crash leaves them between a body and its record, or
+behind a delete.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ class _Record(NamedTuple):
     source: int
 
     def origin(self) -> int | None:
-        """What the message was copied from. Raises `DecodeError`."""
+        """Return the id of the message that this one was copied from. Raises `DecodeError`."""
         return origin_of_large(self.source, self.file.copy(self.offset, self.size_bytes))
 
 
@@ -39,12 +41,12 @@ _Named = tuple[int, _Record | None]
 
 
 def orphaned_bodies(core: Core) -> list[LargeFile]:
-    """Those of the bodies that nothing in the store refers to, as it is now. There are none while a broker is
-    at work, whose messages come after their bodies, or where journal or pages are damaged or set aside or a
-    part of the store is not there, which may have had the messages.
+    """Return the body files that no message refers to. Returns none while a broker is at work, since its
+    messages come after their bodies, and none if journal or pages are damaged, set aside or missing, since
+    they may have held the messages.
 
     A broker that died while it copied a message leaves the copy without a body of its own, and the origin's
-    body is its only one: that is no orphan. Where it cannot be told whose body that is, nothing is one.
+    body is its only one: that body is no orphan. If it cannot be told whose body that is, none is an orphan.
     """
     files = core.large.files()
     if not files or core.live_broker or any(_where_messages_were_lost(core)) or core.pages_set_aside():
@@ -93,8 +95,8 @@ def _in_journal(core: Core) -> Iterator[_Named]:
 
 
 def _in_transactions(core: Core) -> Iterator[_Named]:
-    """Whatever transactions add or change that are prepared, or that damage left undecided: not only large
-    messages, nor only messages.
+    """Yield the records that prepared or undecided transactions add or change: not only large messages, nor
+    only messages.
     """
     files = core.loader.files
     for transaction in chain(core.loader.state.transactions(), core.undecided()):

@@ -1,7 +1,8 @@
-"""What became of messages of a history: when they left which queue, and as what they went on.
+"""Tells what happened to the messages of a history: when they left which queue, and as which copies they went
+on.
 
-A record that acknowledges says no time: it lies between messages that do. What expired, failed or was moved
-went on as another message, which says which it was.
+A record of an acknowledgement states no time: it lies between messages that do. An expired, failed or moved
+message went on as another message, which names it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _MESSAGES: Final = frozenset((MessageType.MESSAGE, MessageType.LARGE_MESSAGE))
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What a message went on as."""
+    """The message that a message went on as."""
 
     message_id: int
     address: str
@@ -65,7 +66,9 @@ class Ends:
                 self._copies.setdefault(message_id, []).append(copy)
 
     def of(self, message_id: MessageId, queue_id: int) -> dict[str, object]:
-        """What records say, by names as those of headers. Times in milliseconds since 1970."""
+        """Return what records tell of a message's end, by names like those of headers. Times in milliseconds
+        since 1970.
+        """
         found = self._by_message.get(message_id, ())
         left = [one for one in found if one.kind == ACKNOWLEDGED and one.queue_id == queue_id]
         left = left or [one for one in found if one.kind == REMOVED]

@@ -33,7 +33,7 @@ Named: TypeAlias = tuple[str, str | None]
 _Line: TypeAlias = tuple[str, str | None, int | None, int, int]
 
 _SPARE_LINES: Final = 1024
-"""So many lines that no longer count may be there before the file is written anew."""
+"""Lines that no longer count and may remain before the file is written again."""
 
 
 def line_of(named: Named, given: Permissions | None) -> bytes:
@@ -43,8 +43,8 @@ def line_of(named: Named, given: Permissions | None) -> bytes:
 
 
 def parse(content: bytes) -> tuple[dict[Named, Permissions], list[int]]:
-    """What a file says, and the offsets of lines that say nothing. An end without a line feed is what a
-    writer that was killed leaves.
+    """Return the permissions in a file, and the offsets of unusable lines. A killed writer leaves an end
+    without a line feed.
     """
     kept: dict[Named, Permissions] = {}
     damaged: list[int] = []
@@ -69,7 +69,7 @@ def parse(content: bytes) -> tuple[dict[Named, Permissions], list[int]]:
 
 
 class KeptPermissions:
-    """Those of one store. `tell` is given what cannot be read."""
+    """The permissions of one store. `tell` is called with what cannot be read."""
 
     def __init__(self, root: Path, tell: Callable[[str], None]) -> None:
         self._path = root / FOLDER / NAME
@@ -77,7 +77,7 @@ class KeptPermissions:
         self._lines = self._end = 0
         """How many there are, and where the next one begins."""
         self._otherwise: Permissions | None = None
-        """What holds where nothing is said."""
+        """The permissions of names without a line."""
         self._read(tell)
 
     def _read(self, tell: Callable[[str], None]) -> None:
@@ -97,7 +97,7 @@ class KeptPermissions:
             self._close(tell, f"{len(damaged)} lines are damaged, the first at offset {damaged[0]}")
 
     def _close(self, tell: Callable[[str], None], reason: str) -> None:
-        """Nobody gets in by damage who was kept out."""
+        """Leave names without a line to the owner alone, so that damage opens nothing that was closed."""
         self._otherwise = OWNER_ALONE
         what = "addresses and queues of which nothing else is known are their owner's alone"
         tell(
@@ -108,7 +108,7 @@ class KeptPermissions:
         return bool(self._kept) or self._otherwise is not None
 
     def of(self, address: str, queue: str | None) -> Permissions | None:
-        """None: those of the mount."""
+        """Return the permissions of a name; None: those of the mount."""
         return self._kept.get((address, queue), self._otherwise)
 
     def give(self, address: str, queue: str | None, given: Permissions | None) -> None:

@@ -1,7 +1,8 @@
-"""What the operating system refuses when a store is opened: that is neither damage nor absence, and ends it.
+"""Errors of the operating system when a store is opened: they are neither damage nor absence, and end the
+command.
 
-Only bytes that were read can be damaged, and only a directory that was looked into can lack a file: a command
-that went on would make an empty export, copy or archive of a store that is whole.
+Only bytes that were read can be damaged, and only a directory that was listed can lack a file: a command that
+went on would make an empty export, copy or archive of a whole store.
 """
 
 from __future__ import annotations

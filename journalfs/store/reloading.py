@@ -1,4 +1,4 @@
-"""The journal being read anew in a thread, while the store goes on answering from what it has."""
+"""Reads the journal again in a thread, while the store goes on answering from its present state."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 class Reloading:
-    """One such reading. `load` is called once, or never where nobody wants it any more. `before`: what the
-    store has meanwhile.
+    """One reading. `load` is called once, or never if the reading is cancelled before. `before`: the present
+    state of the store.
     """
 
     __slots__ = ("_load", "_loaded", "before")
@@ -23,7 +23,7 @@ class Reloading:
         self._loaded: Future[JournalLoader] = Future()
 
     def read(self) -> None:
-        """What the thread does."""
+        """Read the journal; runs in the thread."""
         if not self._loaded.set_running_or_notify_cancel():
             return
         try:
@@ -32,7 +32,7 @@ class Reloading:
             self._loaded.set_exception(error)
 
     def result(self) -> JournalLoader | None:
-        """What was read; whoever cannot do without waits until the thread is through. `None` where the thread
-        has not begun: it may not for as long as somebody waits here, and so it has nothing to do any more.
+        """Return the new state, waiting for the thread if need be. `None` if the thread has not begun: it
+        cannot while the caller waits here, and its work is cancelled.
         """
         return None if self._loaded.cancel() else self._loaded.result()

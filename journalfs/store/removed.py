@@ -1,7 +1,8 @@
-"""What was removed, as a store of its own: derived from bytes that are still on the disk, and disposable.
+"""Shows removed messages as a store of its own: derived from bytes that are still on the disk, and
+disposable.
 
-It is read as any other store is. Messages stand in the order in which they were given, and their time is
-that of their removal.
+It is read as any other store. Messages stand in the order in which they were given, and their time is that of
+their removal.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Where(NamedTuple):
 
 @dataclass(slots=True)
 class Derived:
-    """What was put together."""
+    """The derived store."""
 
     place: Path
     times_ms: dict[QueuePath, dict[int, int]]
@@ -97,7 +98,7 @@ def derive(place: Path, messages: Iterable[Where], body_of: Callable[[MessageId]
 
 
 def _add_queue(out: NewStore, queue: Queue) -> QueueId:
-    """Its settings do not matter where it is only looked at."""
+    """Add a queue. Its settings do not matter in a store that is only read."""
     out.ids_from(queue.queue_id + 1)
     out.address(queue.address, queue.binding.routing_type)
     binding = plain_queue(queue.name, queue.address, queue.binding.routing_type, None, "")
@@ -175,7 +176,7 @@ class RemovedListing(MessageListing):
 
 
 class RemovedQueue(StoreQueue):
-    """Messages are listed in their order, whatever their priority."""
+    """A queue that lists messages in their order, whatever their priority."""
 
     times_ms: Mapping[int, int] = {}
 
@@ -208,8 +209,8 @@ class RemovedStore(JournalStore):
 
 
 def open_removed(layout: StoreLayout, derived: Derived, clock: Clock, generation: int) -> RemovedStore:
-    """The store that was derived from one with this layout. `generation`: what names of its parts begin with,
-    for they are never the same again. Raises what `open_store` raises.
+    """Open the derived store of one with this layout. `generation`: the generation of its part names, which
+    is never used again. Raises what `open_store` raises.
     """
     place = derived.place
     layout = replace(

@@ -54,7 +54,7 @@ def decode_checked(content: bytes, word: str, wanted: type[T], where: Path | str
 
 FORMAT: Final = 1
 SNAPSHOTS: Final = Path("journalfs", "snapshots")
-"""Where they are in a store."""
+"""The path of the snapshots in a store."""
 
 DESCRIPTION: Final = "snapshot.json"
 JOURNAL, BINDINGS, PAGES, LARGE = "journal", "bindings", "paging", "large-messages"
@@ -79,7 +79,7 @@ class SnapshotDescription(msgspec.Struct, frozen=True):
     format: int
     name: str
     identity: str
-    """Given to no other snapshot, whatever its name."""
+    """An identity that no other snapshot has, whatever its name."""
     created_ms: int
     generation: int
     """Of its parts' names."""
@@ -91,7 +91,7 @@ class SnapshotDescription(msgspec.Struct, frozen=True):
     bodies: int
     """How many files of large messages there are."""
     maker: int = -1
-    """The user who made it; -1: whoever has the mount, or it is not known."""
+    """The user who made it; -1: the owner of the mount, or unknown."""
 
     @property
     def limit(self) -> tuple[FileId, int]:
@@ -188,7 +188,7 @@ def layout_of(folder: Path, store: StoreLayout) -> StoreLayout:
 
 
 def layout_found(layout: StoreLayout) -> StoreLayout:
-    """The same for the folder of a snapshot that was found as a store by itself."""
+    """Return the layout of a snapshot's folder that was found as a store by itself."""
     folder = layout.root
     beside = SNAPSHOTS.parts
     if folder.parent.parts[-len(beside) :] == beside:

@@ -141,7 +141,7 @@ class StoreSnapshot:
 
 
 class Snapshots:
-    """Those of one store, as they are on the disk now. `close` it."""
+    """The snapshots of one store, as they are on the disk now. The caller must `close` it."""
 
     def __init__(self, layout: StoreLayout) -> None:
         self._layout = layout

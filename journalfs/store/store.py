@@ -56,7 +56,7 @@ RELOADS_MAX = 8
 """Times a load starts over because a live broker compacted the journal under it; once is already rare."""
 
 MESSAGES_FREE_SHOWN = 2**31
-"""Free inodes in `df -i`: a store has no such limit, and a full one would alarm whoever watches disks."""
+"""Free inodes shown by `df -i`: a store has no such limit, and a full one would raise alarms."""
 
 
 class Closed(Protocol):
@@ -75,7 +75,7 @@ class JournalStore(Horizon):
         self.core = core
         self._permissions: KeptPermissions | None = None
         self.record_source: RecordSource | None = None
-        """What brings files that were derived in line with what they were derived from."""
+        """The source that keeps derived files up to date; None for a store that was not derived."""
         self.index = index
         self.refusals: Counter[str] = Counter()
         """Refused changes since it was opened, by the name of their errno."""
@@ -130,7 +130,7 @@ class JournalStore(Horizon):
 
     @cached_property
     def explanations(self) -> Explanations:
-        """What keeps the journal's files."""
+        """Return what keeps the journal's files from being freed."""
         from journalfs.live.explaining import Explanations  # noqa: PLC0415 - few commands ask
 
         return Explanations(self.core)
@@ -197,8 +197,8 @@ class JournalStore(Horizon):
         return Usage(*self._disk, messages, messages + MESSAGES_FREE_SHOWN)
 
     def _look_at_disk(self) -> None:
-        """How large and how full the disk is. As it was, when the store's directory is gone: what was read of
-        it is still shown.
+        """Look at the size and free room of the disk. If the store's directory is gone, the last result
+        stays: what was read of it is still shown.
         """
         with contextlib.suppress(OSError):
             disk = door.disk_of(self.core.root)
@@ -247,7 +247,7 @@ class JournalStore(Horizon):
         }
 
     def _origin(self) -> Mapping[str, object]:
-        """Of what is derived from an older store, from which and what kind of store that is."""
+        """Return the path and the kind of the older store that this one was derived from."""
         derived = self.core.derived
         if derived is None:
             return {}
@@ -316,7 +316,7 @@ class JournalStore(Horizon):
         self._take_bindings()
 
     def _take_bindings(self) -> None:
-        """Show addresses and queues as bindings have them, and lost ones: those that are otherwise."""
+        """Update the addresses and queues that changed in the bindings or among the lost ones."""
         bindings, lost = self.core.bindings, self.core.lost
         before, self._taken = self._taken, (bindings, lost.queues)
         changed = bindings.changed_since(before[0])
@@ -385,8 +385,8 @@ class JournalStore(Horizon):
         return parts
 
     def was_measured(self, slots: set[int]) -> None:
-        """What was there when the store was opened is in parts from the first listing on: it waits for the
-        measures.
+        """Seal what was there at the opening in queues of `slots` that are measured now, so that it is
+        in parts from the first listing on.
         """
         for queue_id in sorted(self._to_seal & self._queues.keys()):
             content = self._queues[queue_id].content
@@ -434,7 +434,7 @@ class JournalStore(Horizon):
         return frozenset()
 
     def _seal_journal(self, content: QueueContent, now_ms: int, own: range, made: list[SealedPart]) -> bool:
-        """The same of what came to the journal, with numbers of `own`."""
+        """Seal messages of the journal into parts, with numbers of `own`."""
         sealed = content.state.seal(
             content.slot, now_ms, max_messages=PART_MESSAGES_MAX, max_bytes=PART_BYTES_MAX, numbers=own
         )
@@ -496,8 +496,8 @@ class JournalStore(Horizon):
         self._take_over(bindings_changed, result)
 
     def look_now(self) -> None:
-        """The same at once, for a reader who met what the broker has overwritten since the last look. Where a
-        reload is under way that is the newest there is, so it is waited for and taken over first.
+        """Apply the broker's changes at once, for a reader that met overwritten bytes. A reload under way is
+        waited for first, since nothing newer is known.
         """
         self._finish_reload()
         bindings_changed, result = self._looked()
@@ -506,7 +506,7 @@ class JournalStore(Horizon):
         self._take_over(bindings_changed, result)
 
     def _looked(self) -> tuple[bool, PollResult]:
-        """What changed, be it only in the eyes of a reader who did not find what is known."""
+        """Return what changed, also if only a reader noticed it."""
         core = self.core
         bindings_changed, result = self._poll()
         if self._gone:
@@ -545,8 +545,8 @@ class JournalStore(Horizon):
         return bindings_changed, result
 
     def _is_gone(self) -> bool:
-        """Whether the directories that something was read from are gone: moved, removed or unmounted. What is
-        known is shown until they are back.
+        """Return True if the directories that were read are gone: moved, removed or unmounted. The known
+        content is shown until they are back.
         """
         core = self.core
         gone = bool(len(core.loaded.files)) and not door.is_folder(core.layout.journal_dir)
@@ -599,7 +599,7 @@ class JournalStore(Horizon):
         return None
 
     async def _reload(self) -> None:
-        """Read the journal anew in a thread: the store goes on answering from what it has."""
+        """Read the journal again in a thread, while the store goes on answering from its present state."""
         from journalfs.store.reloading import Reloading  # noqa: PLC0415 - as above
 
         reloading = self._reloading = Reloading(self.core.loaded, self._loaded_whole)
@@ -610,8 +610,8 @@ class JournalStore(Horizon):
             self._reloading = None
 
     def _finish_reload(self) -> None:
-        """Go on with what is being read anew, unless somebody who could not wait did so before, or read it
-        alone, and further than the thread got.
+        """Adopt the result of a reload, unless a caller that could not wait has adopted it, or has read
+        further itself.
         """
         reloading, self._reloading = self._reloading, None
         if reloading is None or self.core.loaded is not reloading.before:
@@ -630,7 +630,9 @@ class JournalStore(Horizon):
         return loader
 
     def _replace_loader(self, loader: JournalLoader) -> None:
-        """Go on with a journal that was read anew; parts are carried over from the state it replaces."""
+        """Go on with a journal that was read again; parts are carried over from the state that
+        it replaces.
+        """
         if self._is_gone():
             return
         old = self.core.loaded
@@ -675,7 +677,7 @@ class JournalStore(Horizon):
             save()
 
     def _index_to_save(self) -> Callable[[], None] | None:
-        """What writes the index as it is now, in any thread; None: nothing is to be written."""
+        """Return a call that writes the present index in any thread; None if nothing is to be written."""
         if self.index is None or self._is_gone() or not door.is_folder(self.core.layout.journal_dir):
             # Without its directories the index may be all that is known of a store.
             return None
@@ -703,14 +705,16 @@ class JournalStore(Horizon):
         self.core.names.in_index(noted)
 
     def _described(self) -> tuple[IndexDescription | None, bytes]:
-        """What the index says, and the ledger of whoever wrote the journal last; empty: it is not known."""
+        """Return the description for the index, and the ledger of the journal's last writer; empty if it is
+        unknown.
+        """
         description = describe(self.core, self._page_parts)
         if description is not None and self._written is not None:
             description = as_written(self._written, description)
         return description, self._ledger if description is not None and description.written else b""
 
     def index_holds(self, description: IndexDescription | None, ledger: bytes) -> None:
-        """What was just read from the index need not be written again, unless there is more to say by now."""
+        """Note that the index was just read, so that it is written again only after a change."""
         self._written, self._ledger = description, ledger
 
     def closed_with_it(self, part: ClosedT) -> ClosedT:

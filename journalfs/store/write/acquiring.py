@@ -64,7 +64,7 @@ from journalfs.store.write.undo import aside_of, sweep
 
 
 def temporary_layout(layout: StoreLayout) -> StoreLayout:
-    """The same store in a new directory, all of it. Raises OSError."""
+    """Return the same store's layout in a new directory. Raises OSError."""
     return layout.below(Path(os.path.realpath(tempfile.mkdtemp(prefix="journalfs-"))))
 
 
@@ -105,7 +105,7 @@ _MESSAGES = frozenset({MessageType.MESSAGE, MessageType.LARGE_MESSAGE})
 
 
 def delete_unreferenced(core: Core, journals: Journals) -> list[MessageId]:
-    """Stage their deletes. Nobody has to wait for them."""
+    """Stage the deletes of messages without references. No caller has to wait for them."""
     state, writer = core.loader.state, journals.messages
     counts = state.counts()
     if writer.totals().live_records == counts.messages + counts.side_records:
@@ -184,7 +184,7 @@ _DEAD_LETTERS: Final = BY_NAME["dead-letter-address"].json_key
 
 
 def _diverts(core: Core) -> Iterator[str]:
-    """What is to be said of those that would take what is published elsewhere, or there too."""
+    """Yield texts about diverts, which would take publications elsewhere, or there too."""
     stored = core.bindings.diverts.values()
     config = core.layout.config
     found = [*(config.diverts if config is not None else ())]
@@ -211,7 +211,7 @@ class Acquiring:
     settings_place = "journalfs.toml"
     """Where settings can be written, for people."""
     directories: tuple[Path, ...] = ()
-    """Where what is published goes besides."""
+    """Further directories that publications are written to."""
 
     def __init__(
         self,
@@ -223,7 +223,7 @@ class Acquiring:
         *,
         name: str | None = None,
     ) -> None:
-        """`name`: what people know the store by, if not by its directory."""
+        """`name`: the name of the store in texts for people, if not its directory."""
         self.layout = layout
         self.settings = settings
         self.sync = sync

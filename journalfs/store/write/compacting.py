@@ -44,7 +44,7 @@ class Preview(msgspec.Struct, frozen=True, rename="camel"):
     bytes: int
     frees: tuple[str, ...]
     reclaimable: tuple[str, ...]
-    """Those among `frees` that nothing needs even now."""
+    """Those of `frees` that no live record needs even now."""
     writes_files: int
     writes_bytes: int
 
@@ -91,8 +91,8 @@ async def _compact(journal: Journal, writer: JournalWriter, journals: Journals, 
 
 
 async def _compact_in_what_is_left(writer: JournalWriter, journals: Journals) -> CompactionDone | None:
-    """What nothing needs any more, and what either journal keeps for use, may be all the room there is. Where
-    that is not enough for another file, the current one stays. None: there is no room even for that.
+    """Compact a full disk's journals with the room that free files leave. If that is not enough for another
+    file, the current one stays. Returns None if there is no room even for that.
     """
     freed = await writer.upkeep.reclaim()
     if await journals.shed() or freed:
@@ -115,7 +115,7 @@ def _on_disk(writer: JournalWriter) -> tuple[int, int]:
 
 
 def preview_store(path: Path) -> list[Preview]:
-    """What `compact_store` would do. Raises what `open_store` raises."""
+    """Return what `compact_store` would do. Raises what `open_store` raises."""
     layout = locate_store(path)
     settings = journal_settings(layout.config)
     kind = BackendKind(settings.journal_type)

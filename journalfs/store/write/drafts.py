@@ -65,7 +65,7 @@ _MAKING: Final = ".making-"
 _ENDED: Final = ".ended-"
 
 Way: TypeAlias = tuple[QueuePath, QueuePath | None]
-"""The queue that messages are in, and the one that they go to; None: they are acknowledged."""
+"""The queue that messages are in, and their target queue; None: they are acknowledged."""
 
 
 _Int64 = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
@@ -78,7 +78,7 @@ class Begun(msgspec.Struct, frozen=True, tag="begun", tag_field="what"):
     begun_ms: _Int64
     uid: int = -1
     gid: int = -1
-    """Whose it is; -1: whoever has the mount."""
+    """The group of its maker; -1: that of the mount's owner."""
 
 
 class Holds(msgspec.Struct, frozen=True, tag="hold", tag_field="what", omit_defaults=True):
@@ -102,7 +102,7 @@ class DraftFolder:
     sync: bool
     maker: tuple[int, int] = (-1, -1)
     held: dict[Way, dict[int, None]] = field(default_factory=dict)
-    """What it said when it was read: ids in their order."""
+    """Ids of the held messages when the folder was read, in their order."""
 
     @property
     def staged(self) -> Path:
@@ -158,7 +158,9 @@ class DraftFolder:
         append(self.path / HOLDS, line, sync=self.sync)
 
     def end(self) -> Path:
-        """Nobody finds it any more, whatever happens. Returns where it is, to be removed. Raises OSError."""
+        """Rename the draft's folder so that it is not found any more. Returns the new place, to be removed.
+        Raises OSError.
+        """
         ended = self.path.with_name(_ENDED + self.transaction)
         door.rename(self.path, ended)
         self._sync_place()
@@ -170,7 +172,9 @@ class DraftFolder:
 
 
 def folders_in(place: Path) -> Iterator[Path]:
-    """Of transactions that have not ended; what is left of others is removed. Raises OSError."""
+    """Yield the folders of transactions that have not ended; leftovers of others are removed.
+    Raises OSError.
+    """
     for name in sorted(door.names_if_there(place)):
         if name.startswith((_MAKING, _ENDED)):
             door.remove_tree(place / name)
@@ -209,7 +213,7 @@ class Held:
 
     @property
     def place(self) -> QueuePath:
-        """Where they are shown in the draft."""
+        """Where the messages are shown in the draft."""
         return self.target or self.source
 
 
@@ -227,9 +231,9 @@ class Leaves:
 class Draft:
     folder: DraftFolder
     places: dict[QueuePath, dict[int, Held]] = field(default_factory=dict)
-    """What it holds, by the queue that it is shown in."""
+    """The held messages, by the queue that they are shown in."""
     gone: dict[QueuePath, list[int]] = field(default_factory=dict)
-    """What it held, and somebody else took while the store was not open here."""
+    """Messages that the draft held, and that another program took while the store was not open here."""
     turn: FairLock = field(default_factory=FairLock)
     """One after the other fills it, or ends it."""
 
@@ -317,7 +321,7 @@ class Drafts:
         sync: bool,
         outlive: bool,
     ) -> None:
-        """`outlive`: they outlive the process, so that the journal has to tell which were committed."""
+        """`outlive`: drafts outlive the process, so the journal has to tell which ones were committed."""
         self.sending = sending
         self.deliveries = deliveries
         self.leaving = deliveries.leaving
@@ -376,8 +380,8 @@ class Drafts:
             self.core.events.add("transaction", reason, level=logging.WARNING)
 
     def _held(self, draft: Draft, way: Way, ids: array[int]) -> list[Held]:
-        """Those of some messages that are there, and nobody's: the draft holds them now. Raises
-        `HeldByReaders` where readers have all that are there.
+        """Hold those of some messages that are live and free, and return them. Raises `HeldByReaders` if
+        readers have all that are live.
         """
         queue = self.find(way[0])
         found = [self._chosen(way, queue, some) for some in pieces(ids, FEW)]
@@ -408,7 +412,7 @@ class Drafts:
         return self._drafts.get(name)
 
     async def begin(self, name: str, uid: int = -1, gid: int = -1) -> None:
-        """Raises `NameTaken`. `uid`, `gid`: whose it is; -1: whoever has the mount."""
+        """Begin a draft. Raises `NameTaken`. `uid`, `gid`: its maker; -1: the mount's owner."""
         self.parts.store.refuse_failed()
         if name in self._drafts:
             raise NameTaken(f"there is a transaction {name}")
@@ -466,7 +470,7 @@ class Drafts:
     async def _free(
         self, draft: Draft, held: Iterable[Held], before_others: Callable[[], object] = lambda: None
     ) -> None:
-        """What was held is in its queue again."""
+        """Return the held messages to their queues."""
         for few in held:
             draft.drop(few)
             self.deliveries.show_again(few.chosen)
@@ -599,7 +603,7 @@ class Drafts:
     async def _ended(
         self, draft: Draft, leaves: Iterable[Leaves], position: Position, *, prepares: bool
     ) -> None:
-        """It is in the journal: let go of what it held, and of itself."""
+        """End a draft whose transaction is in the journal: drop its claims and its folder."""
         await self.parts.store.settled(position)
         for held in draft.held:
             self.deliveries.forget(held.chosen)

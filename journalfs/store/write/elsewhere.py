@@ -1,7 +1,7 @@
-"""A store that is kept elsewhere than in files of today's format, open for writing.
+"""A store that is not in files of today's format, open for writing.
 
-What is worked on is a derived store, a view; what is flushed to its journals is committed elsewhere first, by
-whoever owns that (`Ownership`).
+The process works on a derived store; each flush of its journals is committed first by the `Ownership` of the
+foreign store.
 """
 
 from __future__ import annotations
@@ -35,12 +35,16 @@ from journalfs.store.write.undo import aside_of
 
 
 class ElsewhereStore(WritingStore):
-    """Made by `open_for_writing`. What lies beside the journals (staged files) goes with it."""
+    """The store that `open_for_writing` returns for a foreign store. Files that lie beside the journals
+    (staged ones) go with it.
+    """
 
     owned: Ownership
 
     def own_directory(self, name: str) -> Path:
-        """What could not be published outlives what was derived, which is this process's alone."""
+        """Return the folder of that name. The one for unpublished content lies outside of the derived
+        store, which ends with this process.
+        """
         if name != UNPUBLISHED:
             return super().own_directory(name)
         derived = self.core.root.parent

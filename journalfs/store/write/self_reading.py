@@ -1,7 +1,7 @@
 """A store that follows its own writer.
 
-What is shown is what the journals' durable bytes say, taken over after every flush by the same loader that
-follows a broker.
+It shows what the durable bytes of the journals say, applied after every flush by the loader that also follows
+a broker.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ class SelfReadingStore(JournalStore, JournalReader):
         super().__init__(core, index, make_limited_loader)
         self.journals = journals
         self._addresses_paging: Callable[[], Collection[str]] = tuple
-        """Those whose pages this process writes."""
+        """Addresses whose pages this process writes."""
         self._reading_anew = FairLock()
-        """Of those who may find the journal rewritten. Whoever shows what became durable waits until it is
-        read.
+        """A lock around a look that may find the journal rewritten: tasks that make records visible wait
+        until it has been read again.
         """
         core.paging.own.alone = True
         self._behind_since_bytes = 0
         """Bytes that had been written when something was published that was not taken over yet."""
         self._unsealed = False
         self._given_up = False
-        """What is on its way takes too long: who waited for it was told so."""
+        """True while a flush takes too long: its waiters have got an error."""
         self._failure_told: Exception | None = None
         self._advanced_to = Position(0)
-        """What was taken over of what is durable."""
+        """The durable end up to which records were applied."""
         journals.messages.reader, journals.bindings.reader = self, _BindingsReader(self)
 
     # -- whether it can be written ---------------------------------------------------------------------------
@@ -91,8 +91,8 @@ class SelfReadingStore(JournalStore, JournalReader):
         await self.settled(writer.position)
 
     async def settled(self, position: Position) -> None:
-        """Wait for a change of the message journal, and show it. Who takes messages away waits whatever
-        settings say: what is shown says what there is to be taken.
+        """Wait for a change of the message journal, and make it visible. A task that removes messages waits
+        whatever the settings say, since the view tells what can be removed.
         """
         self._unsealed = True
         try:
@@ -103,7 +103,9 @@ class SelfReadingStore(JournalStore, JournalReader):
             raise
 
     async def settled_unbroken(self, position: Position, *, only_adds: bool) -> None:
-        """The same for who must not be cancelled; a lone publisher does not go through the scheduler."""
+        """Wait and make visible without delivering a cancellation; a lone publisher takes no turn of the
+        scheduler.
+        """
         self._unsealed = True
         writer = self.journals.messages
         await self._told(writer.durable_unbroken(position))
@@ -114,7 +116,7 @@ class SelfReadingStore(JournalStore, JournalReader):
             self._show_to_who_looks(only_adds=only_adds)
 
     async def show(self) -> None:
-        """Something is durable that was not before: whoever looks sees it."""
+        """Make visible what became durable."""
         self._unsealed = True
         await self._reading_anew.nobodys()
         if self.journals.messages.upkeep.compacting:
@@ -124,8 +126,8 @@ class SelfReadingStore(JournalStore, JournalReader):
             self._show_to_who_looks()
 
     def _show_to_who_looks(self, *, only_adds: bool = False, only_lines: bool = False) -> None:
-        """Whoever looks first takes it over; most of what is published nobody looks at within the moment.
-        Of plain lines nothing is left to be measured: who is patient waits for that.
+        """Leave the applying of records to the next look, since most publications are not looked at
+        within a moment. Plain lines do not wake patient waiters.
         """
         if not self.core.behind or self._given_up:
             self.core.behind, self._given_up = True, False
@@ -144,8 +146,9 @@ class SelfReadingStore(JournalStore, JournalReader):
             raise
 
     def take_over(self) -> None:
-        """Where it was given up: if more is durable by now; whoever waited was told so. Raises
-        `OutOfResources` and MemoryError: what was acknowledged would be shown, and delivered again.
+        """After a failed flush: apply what did become durable. Waiters have already got the error. Raises
+        `OutOfResources` and MemoryError: else acknowledged messages would stay visible and be delivered
+        again.
         """
         reached = self.journals.messages.committer.reached_position
         if not self._given_up or (reached > self._advanced_to and not self._reading_anew.locked()):
@@ -168,7 +171,9 @@ class SelfReadingStore(JournalStore, JournalReader):
         return True
 
     def current(self) -> bool:
-        """Take over what is durable; False where it cannot be, as while the journal is being read anew."""
+        """Apply the durable records; False if that is not possible now, as while the journal is
+        read again.
+        """
         if self._reading_anew.locked():
             return False
         try:
@@ -241,9 +246,7 @@ class SelfReadingStore(JournalStore, JournalReader):
         self._follow_pages()
 
     def _advance(self, *, list_files: bool = False) -> PollResult:
-        """Take over what is durable. Whatever it raises, the next one to look does so again before anything
-        is shown.
-        """
+        """Apply the durable records. If it raises, the next look applies them before it shows anything."""
         self.core.waking.begin(only_messages=True)
         self.core.behind = self._given_up = False
         try:

@@ -61,7 +61,7 @@ from journalfs.store.snapshot_folder import (
 from journalfs.store.snapshots import Snapshots
 
 _NO_LINKS: Final = frozenset((errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK))
-"""What `link` fails with between two file systems, and on those that have no links."""
+"""Errors of `link` between two file systems, and on file systems without links."""
 
 _IDENTITY_CHARS: Final = 16
 _GENERATION_CHANCE: Final = 1000
@@ -158,7 +158,7 @@ class SnapshotMaking(Snapshots):
 
     @asynccontextmanager
     async def _nothing_goes(self) -> AsyncIterator[None]:
-        """What there is now stays until the end of it."""
+        """Keep all present files until the end of the block."""
         messages, bindings = self._journals.messages, self._journals.bindings
         async with self._administered, messages.upkeep.turn, bindings.upkeep.turn, self._paged.turn:
             await offload(self._bodies.removals.acquire)
@@ -258,7 +258,7 @@ class SnapshotMaking(Snapshots):
             door.sync(self._core.layout.journal_dir / file.name)
 
     def _link_bodies(self, last_id: int, folder: Path) -> int:
-        """Those of messages that were published by now; how many."""
+        """Link the bodies of messages published so far. Returns their number."""
         bodies = 0
         for name in door.names(self._core.layout.large_dir):
             parsed = parse_large_name(name)

@@ -1,4 +1,4 @@
-"""A store that is open for writing: what it takes, and who does it."""
+"""A store that is open for writing: what it accepts, and the parts that do it."""
 
 from __future__ import annotations
 
@@ -269,8 +269,8 @@ class WritingStore(SelfReadingStore):
         kind: type[Copies] = BroughtBack,
         stage_also: StageAlso = lambda tx: None,
     ) -> None:
-        """Publish messages of other stores anew, all in one transaction, in which `stage_also` may stage
-        more. Queues that are gone are made again before that, with the settings that they had.
+        """Publish messages of other stores again, all in one transaction, in which `stage_also` may stage
+        more. Deleted queues are made again first, with the settings that they had.
         """
         self.refuse_failed()
         some = [one for one in backs if one.ids]
@@ -306,12 +306,12 @@ class WritingStore(SelfReadingStore):
         return await self.deliveries.forwarding.forward(found, chosen_runs(found, message_ids), Why.KILLED)
 
     async def expire(self, queue: QueuePath, message_ids: Sequence[MessageId]) -> int:
-        """The same with the expiry address of the address that they were sent to."""
+        """Move messages to the expiry address of the address that they were sent to."""
         found = self.queue_at(queue)
         return await self.deliveries.forwarding.forward(found, chosen_runs(found, message_ids), Why.EXPIRED)
 
     async def expire_due(self) -> int:
-        """The same with all messages whose time is over now; `run` does it again and again."""
+        """Expire all messages whose time is over; `run` does it again and again."""
         return await self.expiring.scan()
 
     def consumer(self, queue: QueuePath, selectors: Sequence[str] = ()) -> Consumer:
@@ -394,8 +394,8 @@ class WritingStore(SelfReadingStore):
         checked_settings(self.core, address, queue, text)
 
     async def write_settings(self, address: str, queue: str | None, text: bytes) -> None:
-        """Take over what differs in an edited `.settings`, all of it or nothing. What is not named in it
-        stays as it is.
+        """Apply the differences in an edited `.settings`, all of them or none. Settings that it does not name
+        stay.
         """
         async with self._change(f"settings of {address}"):
             own, of_address = checked_settings(self.core, address, queue, text)

@@ -1,7 +1,7 @@
-"""Keeps the room of what was removed from being used again for a while, shows it, and brings it back.
+"""Keeps the room of removed messages from being reused for a while, shows them, and restores them.
 
-Nothing is written for this. Journal files that became free are used last, and bodies and pages that went have
-a name in a folder of our own; whoever needs the room first gets it. What is kept ends with the process.
+Nothing is written for this. Freed journal files are used last, and removed bodies and pages keep a name in a
+folder of the store; a task that needs the room takes it. What is kept ends with the process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TOLD_AGAIN_NS: Final = 60 * _NS_PER_S
 TRIES: Final = 4
 """Files may be given another name, or be used again, while they are read."""
 OFTEN_NS: Final = 100_000_000
-"""Who takes longer than this to put together what was removed does so one time in five only."""
+"""Nanoseconds above which putting the removed messages together is done only one time in five."""
 
 
 def aside_of(root: Path) -> Aside:
