@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import subprocess
 import threading
@@ -21,6 +22,7 @@ from tests.broker.instance import Broker
 from tests.broker.polling import eventually
 from tests.broker.settings import BrokerSettings
 from tests.mounting import JOURNALFS, MountedStore, journalfs, mounted_for_writing
+from tests.through.cutting import CutWire
 from tests.tidy.sources import ROOT
 
 pytest.importorskip("proton")
@@ -224,6 +226,40 @@ def test_what_a_broker_cannot_do_whole_is_refused_with_a_reason(queue: Path, mou
     assert any("stop the broker and mount the store for writing" in one for one in refused), refused
     os.setxattr(queue, "user.journalfs.paused", b"1")
     os.setxattr(queue, "user.journalfs.paused", b"0")
+
+
+@pytest.mark.rule("S-384")
+def test_a_wire_that_is_cut_loses_and_doubles_nothing(
+    broker: Broker, client: CoreClient, tmp_path: Path
+) -> None:
+    """Each write is one transaction of three messages. Cut at any moment, also while the broker commits."""
+    client.create_queue("cut")
+    cuts = random.Random(7)
+    with CutWire(broker.port) as wire:
+        through = f"amqp://127.0.0.1:{wire.port}"
+        with mounted_for_writing(broker.root, tmp_path / "mnt", "--through", through) as mount:
+            place = mount.path / "cut" / "cut"
+            ends = threading.Event()
+
+            def cut() -> None:
+                while not ends.wait(cuts.uniform(0.0, 0.4)):
+                    wire.cut()
+
+            cutter = threading.Thread(target=cut)
+            cutter.start()
+            try:
+                with (place / "in.txt").open("ab", buffering=0) as lines:
+                    for number in range(60):
+                        lines.write(b"".join(b"%d.%d\n" % (number, part) for part in range(3)))
+            finally:
+                ends.set()
+                cutter.join()
+            assert wire.cuts > 10
+            assert bodies(place) == [f"{number}.{part}" for number in range(60) for part in range(3)]
+            for path in list((place / ".messages").iterdir())[:30]:
+                wire.cut()
+                path.unlink()
+            assert len(ids(client, place)) == 150
 
 
 def test_the_recipe_is_typed_as_it_stands(broker: Broker, client: CoreClient, tmp_path: Path) -> None:
