@@ -98,7 +98,10 @@ def _openat2(name: bytes, flags: int, mode: int, directory: int) -> int:
     beneath = 0 if directory == _AT_FDCWD else _BENEATH
     how = _HOW.pack(flags | os.O_CLOEXEC, mode, _NO_MAGICLINKS | _NO_SYMLINKS | beneath)
     while True:
-        descriptor: int = _syscall(_OPENAT2, directory, name, how, _HOW.size)
+        try:
+            descriptor: int = _syscall(_OPENAT2, directory, name, how, _HOW.size)
+        except ctypes.ArgumentError as error:  # ctypes says so where there is no memory for an argument
+            raise MemoryError from error
         if descriptor >= 0:
             return descriptor
         number = ctypes.get_errno()

@@ -103,6 +103,8 @@ class Change(Pauses):
         """By address: duplicate ids that it brings."""
         self.undo: list[Callable[[], None]] = []
         """Calls that undo the change if it fails, run from the last to the first."""
+        self.is_ended = False
+        """True once the record is staged by which the change counts, or is prepared."""
         self._at_once: list[Callable[[TxId], None]] = []
 
     @property
@@ -144,6 +146,7 @@ class Change(Pauses):
         for stage in self._at_once:
             stage(self.tx)
         position = end() if self.tx else self._journals.messages.position
+        self.is_ended = True
         self._replaced(position)
         return position
 
@@ -166,7 +169,8 @@ class Changes:
     @asynccontextmanager
     async def one(self, *, is_decided: bool = True, alone: bool = False) -> AsyncIterator[Change]:
         """Run a change and commit it at the end of the block. An exception or cancellation within the block
-        undoes it. `alone`: the change is a single message for a single queue, and needs no transaction.
+        undoes it; once the change has ended, the journal takes nothing more (`Journals.past_commit`). `alone`:
+        the change is a single message for a single queue, and needs no transaction.
         """
         tx = TxId(0) if alone else self._journals.new_tx()
         change = Change(self._journals, self._take_over, tx, is_decided=is_decided, replaced=self._replaced)
@@ -174,6 +178,9 @@ class Changes:
             try:
                 yield change
             except BaseException as error:
+                if change.is_ended:
+                    with self._journals.past_commit:
+                        raise
                 await self._undo(change, error)
                 raise
             finally:

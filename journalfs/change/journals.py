@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from journalfs.bindings.model import BindingsState
 from journalfs.clock import Clock
 from journalfs.engine.backend import Backend
 from journalfs.engine.checksums import CHECKSUM_USER_TYPE
+from journalfs.engine.committer import Committer
 from journalfs.engine.waiting import together
-from journalfs.errors import JournalfsError, ReadOnlyStore
+from journalfs.errors import JournalfsError, ReadOnlyStore, StoreAway, WriteFailed
 from journalfs.format.record_types import BindingType
 from journalfs.ids import Position, RecordId, TxId
 from journalfs.records.files.kept_damage import KeptDamage
@@ -107,6 +108,30 @@ class IdGenerator:
 log = logging.getLogger(__name__)
 
 
+class PastCommit:
+    """Enter it once the record is staged by which a change counts. An error that says nothing of the journal,
+    as where memory runs out, accepts nothing more: the caller is told of a failure and repeats the change,
+    which counts already. Entering and leaving needs no memory.
+    """
+
+    __slots__ = ("_committer",)
+
+    def __init__(self, committer: Committer) -> None:
+        self._committer = committer
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        # These two say themselves that the journal refuses who repeats it.
+        if (
+            kind is not None
+            and issubclass(kind, Exception)
+            and not issubclass(kind, (WriteFailed, StoreAway))
+        ):
+            self._committer.break_off()
+
+
 @dataclass(slots=True)
 class Journals:
     """`close` or `abandon` lets go of the files."""
@@ -115,6 +140,10 @@ class Journals:
     bindings: JournalWriter
     backends: tuple[Backend, Backend]
     ids: IdGenerator
+    past_commit: PastCommit = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.past_commit = PastCommit(self.messages.committer)
 
     def new_tx(self) -> TxId:
         return TxId(self.ids.draw())

@@ -153,7 +153,7 @@ class Publishing:
                 if note_id is not None:
                     self.done_notes.stage_in(tx, note_id)
                 position = writer.stage_commit(tx)
-        except JournalfsError:
+        except (JournalfsError, MemoryError):
             if note_id is not None:
                 self.done_notes.undo(note_id)
             if not alone:

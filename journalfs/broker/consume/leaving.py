@@ -216,11 +216,12 @@ class Leaving:
                     change.at_once(stage_also)
                     position = change.commit()
                 await self.parts.settle(position)
-        for queue, noted in left:
-            self.noting.removals.add_one(queue, noted)
-        for address in addresses:
-            self._admission.moved(address)
-        self._admission.look_again()
+        with self.parts.journals.past_commit:
+            for queue, noted in left:
+                self.noting.removals.add_one(queue, noted)
+            for address in addresses:
+                self._admission.moved(address)
+            self._admission.look_again()
 
     async def _bring_in(
         self, change: Change, back: Back, target: StoreQueue, kind: type[Copies], *, full: bool

@@ -288,6 +288,7 @@ class Noting:
 
     def __init__(self, core: Core, journals: Journals, aside: Aside) -> None:
         self._core = core
+        self.journals = journals
         self.pool = journals.messages.pool
         self.writer = journals.messages
         self._aside = aside

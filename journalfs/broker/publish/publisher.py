@@ -285,5 +285,6 @@ class FilePublisher:
         )
         if note is not None:
             # It counts: given up now, it would be written again.
-            await unbroken(lambda: self._flushed.settled(note.note_id))
+            with self._sending.parts.journals.past_commit:
+                await unbroken(lambda: self._flushed.settled(note.note_id))
             self._note = self._next_id = None

@@ -146,27 +146,35 @@ class Sending:
                 replaces = self.replaces(address, queue)
                 sinks = self.sinks(address, queue, entered)
                 sent = await self._stage(address, queue, messages, sinks, note_id, replaces=replaces)
-                if sent.position is not None:
-                    self.weighed(sent, sent.position)
-                entered.done()
-                for of in sinks.drops:
-                    self.admission.drop(of, sent.messages)
-                self.tell_duplicates(path or path_of(address, queue), address, sent)
-                if sinks.pages:
-                    await unbroken(parts.store.show)  # what is in pages does not wait for the journal
-                if sent.position is None:
-                    # What makes them superfluous may be on its way itself.
-                    await parts.store.published()
-                    return
-                await self._settled(sent.position, whole=whole, transactional=sent.transactional)
-                if sinks.pages:
-                    self.admission.look_again()  # who waits to know how much is in pages
-                if not replaces and self.replaces(address, queue):
-                    # It was not so in the beginning.
-                    parts.kinds.forget(one.queue_id for one in self.routing.reached_from(address))
-                self.clear_replaced()
+                with parts.journals.past_commit:
+                    await self._counted(address, sent, sinks, entered, whole=whole)
+                    self.tell_duplicates(path or path_of(address, queue), address, sent)
+                    if not replaces and self.replaces(address, queue):
+                        # It was not so in the beginning.
+                        parts.kinds.forget(one.queue_id for one in self.routing.reached_from(address))
+                    self.clear_replaced()
             finally:
                 parts.arrivals.end(address)
+
+    async def _counted(
+        self, address: str, sent: Sent, sinks: Sinks, entered: Admitted, *, whole: bool
+    ) -> None:
+        """Weigh what was staged, and wait for it as its publisher is to. Raises WriteFailed."""
+        store = self.parts.store
+        if sent.position is not None:
+            self.weighed(sent, sent.position)
+        entered.done()
+        for of in sinks.drops:
+            self.admission.drop(of, sent.messages)
+        if sinks.pages:
+            await unbroken(store.show)  # what is in pages does not wait for the journal
+        if sent.position is None:
+            # What makes them superfluous may be on its way itself.
+            await store.published()
+            return
+        await self._settled(sent.position, whole=whole, transactional=sent.transactional)
+        if sinks.pages:
+            self.admission.look_again()  # who waits to know how much is in pages
 
     async def _settled(self, position: Position, *, whole: bool, transactional: bool) -> None:
         """Wait until a publication is durable, as far as the setting of syncs asks for it, and make it
@@ -221,10 +229,11 @@ class Sending:
             alike = self.alike(address, queue, few, sinks)
             position = None if alike is None else self.publishing.stage_texts(alike, note_id=note_id)
             if alike is not None and position is not None:
-                self.routing.took_turns(alike)
-                held = {of: self.admission.weigh(of, few) for of in sinks.stored}
-                is_one = alike.pairs == 1 and note_id is None
-                return Sent(position, not is_one, len(few), held=held)
+                with self.parts.journals.past_commit:
+                    self.routing.took_turns(alike)
+                    held = {of: self.admission.weigh(of, few) for of in sinks.stored}
+                    is_one = alike.pairs == 1 and note_id is None
+                    return Sent(position, not is_one, len(few), held=held)
         routed = self.routed(address, queue, few, sinks) if len(few) == 1 else ()
         alone = note_id is None and self._is_alone(routed, replaces=replaces)
         async with self.parts.changes.one(alone=alone) as change:

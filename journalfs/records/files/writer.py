@@ -487,11 +487,15 @@ class JournalWriter:
         if status != STAGED:
             name = RecordKind(kind).name
             raise RecordRefused(f"{name} of record {record_id}, transaction {tx_id}: {_REFUSALS[status]}")
-        self._staged(status, 1)
-        if self.settings.buffer_timeout_ns == 0:
-            self._seal()
-            self.committer.submit_full()
-        return Position(self._position)
+        try:
+            self._staged(status, 1)
+            if self.settings.buffer_timeout_ns == 0:
+                self._seal()
+                self.committer.submit_full()
+            return Position(self._position)
+        except BaseException:
+            self.committer.break_off()  # it is in the buffer, and told as refused
+            raise
 
     def _begin_staging(self) -> None:
         self.committer.refuse_suspended()

@@ -517,7 +517,8 @@ class Drafts:
                 self._refuse_not_due(draft)
             leaves = draft.leaves()
             position = await self._staged(draft, leaves, sends, patience, end, prepares=prepares)
-            await unbroken(lambda: self._ended(draft, leaves, position, prepares=prepares))
+            with self.parts.journals.past_commit:
+                await unbroken(lambda: self._ended(draft, leaves, position, prepares=prepares))
 
     @staticmethod
     def _refuse_not_due(draft: Draft) -> None:

@@ -15,7 +15,7 @@ from journalfs import door
 from journalfs.change.journals import Journals
 from journalfs.engine.links import TAKEN_AWAY
 from journalfs.engine.waiting import Crowd, FairLock, unbroken
-from journalfs.errors import JournalfsError, OutOfResources, StoreAway
+from journalfs.errors import JournalfsError, StoreAway, SystemFailure
 from journalfs.ids import FileId, Position
 from journalfs.limits import CATCH_UP_BYTES_MIN
 from journalfs.live.core import Core
@@ -50,6 +50,7 @@ class SelfReadingStore(JournalStore, JournalReader):
         self._given_up = False
         """True while a flush takes too long: its waiters have got an error."""
         self._failure_told: Exception | None = None
+        self._unseen_told: str | None = None
         self._advanced_to = Position(0)
         """The durable end up to which records were applied."""
         journals.messages.reader, journals.bindings.reader = self, _BindingsReader(self)
@@ -88,12 +89,16 @@ class SelfReadingStore(JournalStore, JournalReader):
         writer = self.journals.messages
         if writer.committer.reached_position >= writer.position and not self._reading_anew.locked():
             return
-        await self.settled(writer.position)
+        await self._reached(writer.position)
 
     async def settled(self, position: Position) -> None:
         """Wait for a change of the message journal, and make it visible. A task that removes messages waits
         whatever the settings say, since the view tells what can be removed.
         """
+        with self.journals.past_commit:
+            await self._reached(position)
+
+    async def _reached(self, position: Position) -> None:
         self._unsealed = True
         try:
             await self._told(self.journals.messages.durable(position))
@@ -116,14 +121,20 @@ class SelfReadingStore(JournalStore, JournalReader):
             self._show_to_who_looks(only_adds=only_adds)
 
     async def show(self) -> None:
-        """Make visible what became durable."""
+        """Make visible what became durable. A failure is for the next look, and not for the caller: what is durable
+        counts, and a caller who is told otherwise repeats it.
+        """
         self._unsealed = True
         await self._reading_anew.nobodys()
-        if self.journals.messages.upkeep.compacting:
-            await self._catch_up()
-            self.core.waking.left()
-        else:
-            self._show_to_who_looks()
+        try:
+            if self.journals.messages.upkeep.compacting:
+                await self._catch_up()
+                self.core.waking.left()
+            else:
+                self._show_to_who_looks()
+        except (OSError, JournalfsError, MemoryError) as error:
+            self.core.behind = True
+            self._tell_unseen(error)
 
     def _show_to_who_looks(self, *, only_adds: bool = False, only_lines: bool = False) -> None:
         """Leave the applying of records to the next look, since most publications are not looked at
@@ -147,28 +158,32 @@ class SelfReadingStore(JournalStore, JournalReader):
 
     def take_over(self) -> None:
         """After a failed flush: apply what did become durable. Waiters have already got the error. Raises
-        `OutOfResources` and MemoryError: else acknowledged messages would stay visible and be delivered
-        again.
+        JournalfsError and MemoryError: else acknowledged messages would stay visible and be delivered again.
         """
         reached = self.journals.messages.committer.reached_position
         if not self._given_up or (reached > self._advanced_to and not self._reading_anew.locked()):
             self._take_over_now()
 
-    def _take_over_now(self) -> bool:
-        """Take over what is durable, for somebody who looks. False: it could not be. Raises `OutOfResources`
-        and MemoryError: the next one to look may succeed.
+    def _take_over_now(self) -> None:
+        """Take over what is durable, for somebody who looks. Raises JournalfsError and MemoryError: the next
+        one to look may succeed.
         """
         try:
             if self._advance() is PollResult.REWRITTEN:
                 self._replace_loader(self._loaded_whole())
-        except (OutOfResources, MemoryError):
+        except (OSError, JournalfsError, MemoryError) as error:
             self.core.behind, self._given_up = True, False
+            self._tell_unseen(error)
+            if isinstance(error, OSError):  # of the journal as a whole, and no damage of what is looked for
+                raise SystemFailure.from_os(error, self.core.shown, doing="look at the store") from error
             raise
-        except (OSError, JournalfsError) as error:
-            self.core.behind = False  # it is tried again when something changes, or is looked for
-            self.core.events.add("follow-failed", f"cannot look at the store: {error}")
-            return False
-        return True
+        self._unseen_told = None
+
+    def _tell_unseen(self, error: Exception) -> None:
+        """Add an event where something that is durable cannot be shown, once as long as the reason stays."""
+        if (said := str(error) or type(error).__name__) != self._unseen_told:
+            self._unseen_told = said
+            self.core.events.add("follow-failed", f"cannot look at the store: {said}")
 
     def current(self) -> bool:
         """Apply the durable records; False if that is not possible now, as while the journal is
@@ -177,9 +192,10 @@ class SelfReadingStore(JournalStore, JournalReader):
         if self._reading_anew.locked():
             return False
         try:
-            return self._take_over_now()
-        except (OutOfResources, MemoryError):
+            self._take_over_now()
+        except (JournalfsError, MemoryError):
             return False
+        return True
 
     def while_waiting(self) -> None:
         """The disk is busy: a good time to catch up, if it is worth it."""

@@ -472,7 +472,9 @@ class WritingStore(SelfReadingStore):
                 await self.admission.scan_disk()
                 self.admission.tick()
             except (OSError, JournalfsError, MemoryError) as error:
-                self.core.events.add("follow-failed", f"cannot look at the store: {error}")
+                self._tell_unseen(error)
+            else:
+                self._unseen_told = None
             self._tell_failure()
             await trio.sleep(FOLLOW_INTERVAL_S)
 

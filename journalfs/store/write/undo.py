@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from array import array
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -257,13 +258,15 @@ class Keeping:
                 backs = [_all_of(queue, was[queue.model.address, queue.name]) for queue in store.queues()]
                 if not plans:
                     await self._bring(backs)
-                    self.removals.came_back(removals)
+                    with self._noting.journals.past_commit:
+                        self.removals.came_back(removals)
             finally:
-                await offload(store.close)
+                await self._close(store)
             back = {one.target: len(one.ids) for one in backs if one.ids}
         undone = Undone(back, left - sum(back.values()))
         if not plans:
-            self._tell_back(undone)
+            with self._noting.journals.past_commit:
+                self._tell_back(undone)
         return undone
 
     async def move(self, source: QueuePath, ids: Sequence[MessageId], target: QueuePath) -> int:
@@ -285,12 +288,18 @@ class Keeping:
                     for queue in store.queues()
                 ]
                 await self._bring(backs)
-                self.removals.came_back(removals, wanted)
+                with self._noting.journals.past_commit:
+                    self.removals.came_back(removals, wanted)
             finally:
-                await offload(store.close)
+                await self._close(store)
         count = sum(len(one.ids) for one in backs)
         self._tell_back(Undone({target: count}))
         return count
+
+    async def _close(self, store: RemovedStore) -> None:
+        """Let go of what was read. That it cannot be takes nothing from what came back."""
+        with suppress(MemoryError, OSError):
+            await offload(store.close)
 
     def _tell_back(self, undone: Undone) -> None:
         told = [f"{count} in {address}::{queue}" for (address, queue), count in undone.back.items()]
