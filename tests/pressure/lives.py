@@ -25,6 +25,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+import msgspec
 import trio
 
 from journalfs.errors import JournalfsError, ReadOnlyStore, WriteFailed
@@ -67,6 +68,14 @@ removed-keep-s = 3600
 max-size-messages = 3
 page-size-bytes = 4096
 """
+
+
+class Line(msgspec.Struct):
+    id: int
+    body: str
+
+
+LINES: Final = msgspec.json.Decoder(Line)
 
 
 @dataclass(frozen=True)
@@ -169,7 +178,7 @@ class User:
             lines = bytes(source.read(0, source.size_bytes)).splitlines()
         finally:
             source.close()
-        return {line["body"]: MessageId(line["id"]) for line in map(json.loads, lines)}
+        return {line.body: MessageId(line.id) for line in map(LINES.decode, lines)}
 
     def shown(self) -> dict[str, list[str]]:
         found = {}
@@ -179,7 +188,7 @@ class User:
                 lines = bytes(source.read(0, source.size_bytes)).splitlines()
             finally:
                 source.close()
-            found[queue.name] = [json.loads(line)["body"] for line in lines]
+            found[queue.name] = [line.body for line in map(LINES.decode, lines)]
         return found
 
     # ---- acts: what comes before, and the act, whose places are known before it ----
@@ -358,7 +367,7 @@ class Checked:
         user.history = copy
         for change in under_way.values():
             happened = change.adds <= copy.there and not change.removes & copy.there
-            if happened and change.adds:
+            if happened and change.adds and not change.removes:
                 self.life.wrong.append(f"{when}: told as failed, and there: a retry does it twice: {change}")
             user.say(change.line("done" if happened else "failed"))
 

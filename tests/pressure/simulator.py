@@ -1,18 +1,24 @@
 """Lives of one store after the other, of random acts, that end by kills and power cuts.
 
-`python -m tests.pressure.simulator STORE FOLDER SEED LIVES [STEPS]` (`failing.c` preloaded) prints a line a
-life. A life is a forked process that opens the store, works, meets calls that fail, and is killed, cut off,
-or closes the store. Between two lives the other reader (`tests.reference`) tells what is there, which has to
-be what was answered. All chance comes from the seed: the clock stands still but between two acts, nothing
-runs in threads of Python, and trio's own order is drawn from it too.
+`python -m tests.pressure.simulator STORE FOLDER SEED LIVES [STEPS]` (`failing.c` preloaded, PYTHONHASHSEED=0)
+prints a line a life. A life is a forked process that opens the store, works, meets calls that fail, and is
+killed, cut off, or closes the store. Between two lives the other reader (`tests.reference`) tells what is
+there, which has to be what was answered. All chance comes from the seed: the clock stands still but between
+two acts, nothing runs in threads of Python, and trio's own order is drawn from it too. `trace` of a life is
+a digest of each act, its fault, and its outcome: two runs of a seed have the same.
+
+A life tells through memory that it shares with the process that reads it: nothing is lost by a kill, and
+nobody is waited for. FOLDER had better be in memory, too.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
-import importlib
+import gc
+import hashlib
 import json
+import mmap
 import os
 import random
 import shutil
@@ -27,13 +33,15 @@ from pathlib import Path
 from typing import Any, Final
 
 import trio
+import trio.testing
+from trio.testing import MockClock
 
 from journalfs.clock import FakeClock
-from journalfs.engine import waiting
 from journalfs.errors import JournalfsError
 from journalfs.store.write.opening import open_for_writing
 from tests.crash.history import History
 from tests.crash.plug import texts_in
+from tests.pressure.determinism import settle
 from tests.pressure.lives import (
     PAGES,
     SETTINGS,
@@ -50,9 +58,9 @@ from tests.pressure.lives import (
 )
 
 CUT, KILL = -2, -3
-STEPS: Final = 30
+STEPS: Final = 200
 START_MS: Final = 1_800_000_000_000
-LIFE_S: Final = 60
+LIFE_S: Final = 600
 MANY: Final = (1, 1, 3, 40)
 MESSAGES_MAX: Final = 120
 """In a queue; beyond that some are removed."""
@@ -65,31 +73,49 @@ FAULTS: Final = (
 )
 ENDINGS: Final = (*("cut" for _ in range(4)), *("kill" for _ in range(4)), "close")
 CALLS_OF_ENDINGS: Final = ("write", "sync", "rename", "unlink", "open")
+SAID_BYTES_MAX: Final = 1 << 26
+
+
+class Said:
+    """Lines of a life, in memory that outlives it: eight bytes of their length, and the lines."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, SAID_BYTES_MAX)
+        self._end = 8
+
+    def say(self, line: str) -> None:
+        data = line.encode()
+        self._memory[self._end : self._end + len(data)] = data
+        self._end += len(data)
+        self._memory[:8] = self._end.to_bytes(8)
+
+    def lines(self) -> list[str]:
+        end = int.from_bytes(self._memory[:8])
+        return self._memory[8 : max(end, 8)].decode().splitlines()
+
+    def close(self) -> None:
+        self._memory.close()
 
 
 class Simulated:
     """One life."""
 
-    def __init__(self, root: Path, seed: int, number: int, failing: Failing, out: int) -> None:
-        self.root, self.failing, self.out = root, failing, out
+    def __init__(
+        self, root: Path, seed: int, number: int, failing: Failing, say: Callable[[str], None]
+    ) -> None:
+        self.root, self.failing, self.say = root, failing, say
         self.chance = random.Random(f"{seed}/{number}")
         self.clock = FakeClock(wall_ms=START_MS + number * 3_600_000)
+        self.timers = MockClock()
+        """Of what the store does by itself."""
         self.number = number
         self.life = Life({"seed": seed, "life": number})
+        self.faults = self.chance.choice((0.0, 0.01, 0.05, 0.2))
+        """How often an act meets one that is not the last: most of them end what the store takes."""
         self.steps = 0
-        self.kinds: Counter[str] = Counter()
-
-    def say(self, line: str) -> None:
-        os.write(self.out, line.encode())
 
     def tell(self) -> None:
-        told = {
-            "wrong": self.life.wrong,
-            "steps": self.steps,
-            "kinds": self.kinds,
-            "refused": self.life.after,
-        }
-        self.say(json.dumps(["life", told]) + "\n")
+        self.say(json.dumps(["life", {"wrong": self.life.wrong, "refused": self.life.after}]) + "\n")
 
     async def live(self, steps: int) -> None:
         store = open_for_writing(self.root, clock=self.clock)
@@ -116,9 +142,8 @@ class Simulated:
     async def step(self, user: User, ending: str | None) -> None:
         name, act = await self.act(user)
         self.steps += 1
-        self.kinds[name] += 1
-        self.life.after.append(name)
         fault = self.fault(ending)
+        self.say(json.dumps(["step", name, None if fault is None else fault.line()]) + "\n")
 
         async def around(work: Callable[[], Awaitable[object]]) -> None:
             if fault is not None:
@@ -131,12 +156,17 @@ class Simulated:
         try:
             await act(around=around)
         except (JournalfsError, OSError, MemoryError) as error:
-            self.life.after.append(f"{name}: {error!r}")
+            said = repr(error).replace(str(self.root), "")
+            self.life.after.append(f"{name}: {said}")
+            self.say(json.dumps(["refused", said]) + "\n")
             await self.checked.look(f"after {name}")
         else:
             if self.chance.random() < 0.1:
                 await self.checked.look(f"after {name}")
         self.clock.advance(by_ms=60_000)  # what is removed next is another command
+        if self.chance.random() < 0.2:
+            self.timers.jump(1)
+            await trio.testing.wait_all_tasks_blocked()
         if ending is not None:
             self.tell()
 
@@ -144,7 +174,7 @@ class Simulated:
         if ending in ("cut", "kill"):
             kind = self.chance.choice(CALLS_OF_ENDINGS)
             return Case("", kind, self.chance.randrange(1, 8), 1, CUT if ending == "cut" else KILL)
-        if self.chance.random() < 0.15:
+        if self.chance.random() < self.faults:
             kind, error = self.chance.choice(FAULTS)
             return Case("", kind, self.chance.randrange(1, 12), self.chance.choice((1, 1, 5)), error)
         return None
@@ -153,7 +183,8 @@ class Simulated:
         """What is done next. Whatever is said before it is done by then."""
         chance, store = self.chance, user.store
         source, target = chance.sample([A, B], 2)
-        there = {path: len(user.messages(path)) for path in (A, B, PAGES)}
+        known = Counter(queue for queue, _ in user.history.there)
+        there = {path: known[path[1]] for path in (A, B, PAGES)}
         full = [path for path, count in there.items() if count > MESSAGES_MAX]
         if full:
             return "remove", user.removing(full[0], MESSAGES_MAX // 2)
@@ -166,7 +197,7 @@ class Simulated:
                     "work", chance.choice((None, A[1], B[1])), chance.choice((1, 1, 3, 40))
                 ),
             ),
-            ("publish", lambda: user.publishing("work", A[1], 1)),
+            *[("publish", lambda: user.publishing("work", A[1], 1))] * 6,
             ("page", lambda: user.publishing("paged", "paged", chance.choice((1, 4, 12)))),
             (
                 "compact",
@@ -181,13 +212,12 @@ class Simulated:
         ]
         if some:
             acts += [
-                ("take", lambda: user.taking(any_queue)),
-                ("take", lambda: user.taking(any_queue)),
+                *[("take", lambda: user.taking(any_queue))] * 6,
                 ("give back", lambda: user.taking(any_queue, well=False)),
                 ("remove", lambda: user.removing(any_queue, chance.choice((1, 2, 10)))),
             ]
         if there[source]:
-            acts += [("move", lambda: user.moving(source, target, chance.choice((1, 3))))] * 2
+            acts += [("move", lambda: user.moving(source, target, chance.choice((1, 3))))] * 4
         if there[PAGES]:
             acts.append(("move paged", lambda: user.moving(PAGES, target, 3)))
         name, make = chance.choice(acts)
@@ -224,26 +254,15 @@ class Simulated:
         return work
 
 
-async def _here(work: Callable[[], Any], **_: object) -> Any:
-    await trio.lowlevel.checkpoint()
-    return work()
-
-
 def _child(one: Simulated, seed: int, steps: int) -> None:
-    # All of it in one thread, in an order that the seed decides.
-    for module in list(sys.modules.values()):
-        if getattr(module, "in_a_thread", None) is waiting.in_a_thread and module is not waiting:
-            module.in_a_thread = _here  # type: ignore[attr-defined]
-    waiting.in_a_thread = _here
-    scheduler = importlib.import_module("trio._core._run")
-    setattr(scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", True)  # noqa: B010 - final, as types see it
-    setattr(scheduler, "_r", random.Random(seed * 1000 + one.number))  # noqa: B010 - the same
+    gc.disable()  # what is collected when would depend on what was done before the fork
+    settle(seed * 1000 + one.number)
     library = ctypes.CDLL(None)
     library.failing_log.argtypes = (ctypes.c_ulong,)
     library.failing_log(seed * 1000 + one.number + 1)
     signal.alarm(LIFE_S)
     try:
-        trio.run(one.live, steps)
+        trio.run(one.live, steps, clock=one.timers)
     except BaseException as error:
         one.failing.disarm()
         if not all(map(may_end, leaves(error))):
@@ -266,34 +285,40 @@ class Chain:
         self.steps = 0
         self.kinds: Counter[str] = Counter()
         self.acts: list[str] = []
-        """In the last life."""
+        """In the last life, with what was refused."""
+        self.trace = ""
+        """A digest of all lives so far."""
         self._failing = Failing()
 
     def life(self, number: int, steps: int) -> list[str]:
         """Live once; what is wrong."""
-        readable, writable = os.pipe()
+        said = Said()
         child = os.fork()
         if not child:
-            os.close(readable)
-            _child(Simulated(self.root, self.seed, number, self._failing, writable), self.seed, steps)
-        os.close(writable)
-        with open(readable, "rb") as said:
-            lines = said.read().splitlines()
+            one = Simulated(self.root, self.seed, number, self._failing, said.say)
+            _child(one, self.seed, steps)
         _, status = os.waitpid(child, 0)
-        told: dict[str, Any] = {"wrong": [], "steps": 0, "kinds": {}}
+        lines = said.lines()
+        said.close()
+        wrong: list[str] = []
+        self.acts = []
         for line in lines:
             word, *rest = json.loads(line)
             if word == "life":
-                told = rest[0]
+                wrong = list(rest[0]["wrong"])
+            elif word in ("step", "refused"):
+                self.acts.append(" ".join(map(str, rest)))
+                self.steps += word == "step"
+                if word == "step":
+                    self.kinds[rest[0]] += 1
             else:
-                self.history.take(line.decode())
-        self.steps += told["steps"]
-        self.kinds.update(told["kinds"])
-        self.acts = told.get("acts", [])
-        wrong = list(told["wrong"])
+                self.history.take(line)
+        found = texts_in(self.root)
+        seen = json.dumps([self.trace, lines, found], sort_keys=True)
+        self.trace = hashlib.sha256(seen.encode()).hexdigest()
         if status != signal.SIGKILL:
             wrong.append(f"it ended with {status:#x}")
-        return wrong + [f"on the disk: {one}" for one in self.history.settle(texts_in(self.root))]
+        return wrong + [f"on the disk: {one}" for one in self.history.settle(found)]
 
 
 def main() -> None:
@@ -302,9 +327,11 @@ def main() -> None:
     chain, began = Chain(store, folder, first), time.monotonic()
     for number in range(lives):
         wrong = chain.life(number, steps)
-        line = {"seed": first, "life": number, "steps": chain.steps, "wrong": wrong, "kinds": chain.kinds}
+        line = {"seed": first, "life": number, "steps": chain.steps, "wrong": wrong, "trace": chain.trace}
         if wrong:
             line["acts"] = chain.acts
+        if wrong or number + 1 == lives:
+            line["kinds"] = chain.kinds
         print(json.dumps({**line, "seconds": round(time.monotonic() - began, 1)}), flush=True)
         if wrong:
             sys.exit(1)

@@ -215,7 +215,8 @@ class Leaving:
                     change.at_once(note)
                     change.at_once(stage_also)
                     position = change.commit()
-                await self.parts.settle(position)
+                with self.parts.journals.past_commit:
+                    await self.parts.settle(position)
         with self.parts.journals.past_commit:
             for queue, noted in left:
                 self.noting.removals.add_one(queue, noted)

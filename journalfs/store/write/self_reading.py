@@ -89,16 +89,12 @@ class SelfReadingStore(JournalStore, JournalReader):
         writer = self.journals.messages
         if writer.committer.reached_position >= writer.position and not self._reading_anew.locked():
             return
-        await self._reached(writer.position)
+        await self.settled(writer.position)
 
     async def settled(self, position: Position) -> None:
         """Wait for a change of the message journal, and make it visible. A task that removes messages waits
         whatever the settings say, since the view tells what can be removed.
         """
-        with self.journals.past_commit:
-            await self._reached(position)
-
-    async def _reached(self, position: Position) -> None:
         self._unsealed = True
         try:
             await self._told(self.journals.messages.durable(position))
