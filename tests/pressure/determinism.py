@@ -62,6 +62,6 @@ def settle(seed: int) -> None:
     for name in CLOCKS:
         importlib.import_module(name).monotonic_ns = _still_ns  # type: ignore[attr-defined]
     chance = Random(seed)
-    uuid.uuid1 = lambda *_: uuid.UUID(int=chance.getrandbits(128), version=1)  # type: ignore[assignment]
+    uuid.uuid1 = lambda *_: uuid.UUID(int=chance.getrandbits(128), version=1)
     _order_tasks(seed)
     _wait_for_disk()
