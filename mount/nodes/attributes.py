@@ -46,6 +46,7 @@ class Presenter:
         self._file = _template(stat.S_IFREG | files & ~hidden, owner)
         self._directory = _template(stat.S_IFDIR | directories & ~hidden, owner)
         self._private = _template(stat.S_IFDIR | directories & ~hidden & ~private, owner)
+        self._asking = _template(stat.S_IFDIR | _may_ask(directories & ~hidden), owner)
         self._own = _template(stat.S_IFREG | (0o400 | write | _may_take(directories)) & ~hidden, owner)
         self._given = _template(0, owner)
         self._usual = directories & ~hidden
@@ -61,15 +62,17 @@ class Presenter:
         name_s: float,
         attributes_s: float,
         private: bool = False,
+        asks: bool = False,
         given: Permissions | None = None,
     ) -> EntryAttributes:
         """Return the attributes of a directory. The link count is 1: "not counted", which keeps `find` from
         deriving how many directories there are. A `private` one is its owner's alone, unless permissions were
-        set. `given`: the permissions that were set.
+        set. One that `asks` is entered by those alone who may read it. `given`: the permissions that were set.
         """
-        entry = self._private if private else self._directory
+        entry = self._private if private else self._asking if asks else self._directory
         if given is not None:
-            entry = self._as_given(stat.S_IFDIR | given.mode, given)
+            mode = _may_ask(given.mode) if asks else given.mode
+            entry = self._as_given(stat.S_IFDIR | mode, given)
             entry.st_size = entry.st_blocks = 0
         entry.st_ino = InodeT(inode)
         entry.st_mtime_ns = entry.st_ctime_ns = entry.st_atime_ns = mtime_ns or self._mounted_ns
@@ -143,6 +146,13 @@ class Presenter:
         entry.st_atime_ns = found.st_atime_ns
         entry.entry_timeout = entry.attr_timeout = 0.0
         return entry
+
+
+def _may_ask(mode: int) -> int:
+    """Return the mode by which users may enter a directory in which each name asks something of the content:
+    those who may read it.
+    """
+    return mode & ~0o111 | mode & (mode & 0o444) >> 2
 
 
 def _may_take(mode: int) -> int:

@@ -381,6 +381,9 @@ class Directory(Node):
     private: ClassVar[bool] = False
     """True if only the owner may use it, unless permissions were set."""
 
+    asks: ClassVar[bool] = False
+    """True where a name in it asks something of the content: the size of what is found is an answer."""
+
     redrives: ClassVar[bool] = False
     """True where messages that are moved into it go back to where they came from."""
 
@@ -472,6 +475,7 @@ class Directory(Node):
             name_s=self.name_s(),
             attributes_s=caching.directory_attributes_s,
             private=self.private,
+            asks=self.asks,
             given=self.permissions(),
         )
 

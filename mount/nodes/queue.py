@@ -256,6 +256,8 @@ class StateDirectory(ShownView):
 class SelectionsDirectory(base.Directory):
     """A directory without entries, in which each name is a selection of a view."""
 
+    asks: ClassVar[bool] = True
+
     def __init__(self, context: base.MountContext, of: ViewDirectory) -> None:
         super().__init__(context, of.inode)
         self._of = of

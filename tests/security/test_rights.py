@@ -367,6 +367,19 @@ def test_who_was_refused_reads_why(shared: Shared) -> None:
     box.chmod(0o700)
 
 
+@pytest.mark.rule("S-413")
+@pytest.mark.parametrize("name", [".where/n=1", ".where/n=2/.where/n=1"])
+@pytest.mark.parametrize(("mode", "expected"), [(0o733, "EACCES"), (0o737, "ok"), (0o736, "EACCES")])
+def test_who_may_not_read_asks_nothing(shared: Shared, name: str, mode: int, expected: str) -> None:
+    """By the sizes of selections all that messages say is found out, a guess at a time."""
+    shared.fill("box/box", "own/own")
+    (shared.root / "box/box").chmod(mode)
+    try:
+        assert shared.bob.does(f"os.stat('box/box/{name}/{ALL}')") == expected
+    finally:
+        (shared.root / "box/box").chmod(0o700)
+
+
 @pytest.mark.rule("S-350")
 def test_the_way_to_a_target_leads_through_its_address(shared: Shared) -> None:
     """A queue that everybody may write to, in an address that nobody enters, gets nothing by `.redrive/`."""
