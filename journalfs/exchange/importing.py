@@ -17,9 +17,10 @@ from journalfs import caller_files
 from journalfs.account.books import Books, NotCarried, not_asked_for
 from journalfs.account.entries import Account, Standing, Totals, exactly
 from journalfs.account.filters import EVERYTHING, Wanted
+from journalfs.broker.queues.making import NewQueue
 from journalfs.config.database import database_named
 from journalfs.engine.lines import SOURCE_PERSISTER, LineBatch
-from journalfs.errors import BadEnvelope, SystemFailure, WrongCall, failing
+from journalfs.errors import BadEnvelope, JournalfsError, SystemFailure, WrongCall, failing
 from journalfs.exchange.targets import LEFT_OUT, Target, mounted_store, opened_target
 from journalfs.exchange.xml_in import BoundAddress, BoundQueue, XmlReader
 from journalfs.message.envelope import envelope_decoder
@@ -143,6 +144,8 @@ class Progress:
 
 BATCH_BYTES: Final = 4 << 20
 BATCH_LINES: Final = 8192
+WINDOW_LINES: Final = 16_384
+"""So many lines at most are read ahead to make their queues together."""
 SEPARATOR: Final = "::"
 FORMATS: Final = ("jsonl", "xml", "parquet")
 
@@ -227,9 +230,34 @@ async def _fill(filling: _Filling, path: Path, file_format: str, advance: Advanc
             await _from_xml(file, filling, advance)
         else:
             read = json_lines if file_format == "jsonl" else parquet_lines
-            for one in read(file, advance):
-                await filling.add(one)
+            for some in _windows(read(file, advance)):
+                await filling.make_queues(some)
+                for one in some:
+                    await filling.add(one)
     await filling.flush()
+
+
+def _windows(lines: Iterator[Line]) -> Iterator[list[Line]]:
+    """As many lines as are read before queues are made for all of them at once. Raises what reading raises,
+    behind the lines before it.
+    """
+    refused: JournalfsError | None = None
+    while refused is None:
+        some: list[Line] = []
+        size_bytes = 0
+        try:
+            for one in lines:
+                some.append(one)
+                size_bytes += len(one.line)
+                if size_bytes >= BATCH_BYTES or len(some) >= WINDOW_LINES:
+                    break
+        except JournalfsError as error:
+            refused = error
+        if some:
+            yield some
+        elif refused is None:
+            return
+    raise refused
 
 
 class _Filling:
@@ -261,6 +289,26 @@ class _Filling:
             address, _, queue = self._progress.unsettled.partition(SEPARATOR)
             self._progress.settle(self.target.message_count(address, queue))
 
+    async def make_queues(self, lines: Iterable[Line]) -> None:
+        """Make those that get something of these lines."""
+        self.known |= await self._made(
+            NewQueue(one.address, one.queue)
+            for one in lines
+            if not one.damaged
+            and (one.address, one.queue) not in self.known
+            and self._wanted.wants_queue(one.address, one.queue)
+            and self._wanted.accepts(one.line)
+        )
+
+    async def make(self, queues: Iterable[NewQueue]) -> None:
+        self.known |= await self._made(queues)
+
+    async def _made(self, queues: Iterable[NewQueue]) -> set[tuple[str, str]]:
+        wanted = {one.path: one for one in queues}
+        if wanted:
+            await self.target.queues(list(wanted.values()))
+        return set(wanted)
+
     async def add(self, one: Line) -> None:
         of = one.address, one.queue
         name = SEPARATOR.join(of)
@@ -277,9 +325,6 @@ class _Filling:
         if self._progress.seen(one.line):
             self.done.came[name] += 1
             return
-        if of not in self.known:
-            await self.target.queue(*of)
-            self.known.add(of)
         self._lines.append(one.line)
         self._bytes += len(one.line)
 
@@ -357,20 +402,24 @@ def parquet_module() -> Any:
 
 async def _from_xml(file: BinaryIO, filling: _Filling, advance: Advance) -> None:
     addresses: dict[str, str] = {}
+    bound: list[NewQueue] = []
     for one in XmlReader(file, advance):
         if isinstance(one, BoundAddress):
             if filling.wants_address(one.name):
                 await filling.target.address(one.name)
         elif isinstance(one, BoundQueue):
             addresses[one.name] = one.address
-            if not filling.wants(one.address, one.name):
-                continue
-            await filling.target.queue(
-                one.address, one.name, routing_type=one.routing_type.name, filter_text=one.filter
-            )
-            filling.known.add((one.address, one.name))
+            if filling.wants(one.address, one.name):
+                settings = {"routing-type": one.routing_type.name, "filter": one.filter}
+                given = {name: value for name, value in settings.items() if value is not None}
+                bound.append(NewQueue(one.address, one.name, given))
         else:
+            await filling.make(bound)
+            bound = []
             _, payload = one.message.record(0, "", 0)
             line = LineBatch.of_payloads([payload], queue=None, sources=[SOURCE_PERSISTER]).line(0)
             for queue in one.queues:
-                await filling.add(Line(addresses.get(queue, queue), queue, bytes(line)))
+                found = Line(addresses.get(queue, queue), queue, bytes(line))
+                await filling.make_queues((found,))
+                await filling.add(found)
+    await filling.make(bound)

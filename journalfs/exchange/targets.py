@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -13,6 +13,7 @@ from journalfs.errors import JournalfsError, failing
 
 if TYPE_CHECKING:
     from journalfs.api import Publisher
+    from journalfs.broker.queues.making import NewQueue
     from journalfs.store.write.store import WritingStore
 
 LINES_NAME = "import.jsonl"
@@ -40,10 +41,8 @@ class Target(Protocol):
     is_alone: bool
     """True where nobody else can add or take messages meanwhile."""
 
-    async def queue(
-        self, address: str, queue: str, *, routing_type: str | None = None, filter_text: str | None = None
-    ) -> None:
-        """Make a queue, with its address, unless it is there."""
+    async def queues(self, wanted: Sequence[NewQueue]) -> None:
+        """Make queues, with their addresses, unless they are there."""
 
     async def address(self, name: str) -> None:
         """Make an address unless it is there."""
@@ -72,19 +71,8 @@ class StoreTarget:
         if self._store.address(name) is None:
             await self._store.create_address(name)
 
-    async def queue(
-        self, address: str, queue: str, *, routing_type: str | None = None, filter_text: str | None = None
-    ) -> None:
-        await self.address(address)
-        found = self._store.address(address)
-        assert found is not None, "it was made"
-        if found.queue(queue) is not None:
-            return
-        await self._store.create_queue(address, queue)
-        settings = {"routing-type": routing_type, "filter": filter_text}
-        for name, value in settings.items():
-            if value is not None:
-                await self._store.set_attribute(address, queue, f"user.journalfs.{name}", value.encode())
+    async def queues(self, wanted: Sequence[NewQueue]) -> None:
+        await self._store.create_queues(wanted)
 
     def message_count(self, address: str, queue: str) -> int:
         found = self._store.address(address)
@@ -120,18 +108,15 @@ class MountTarget:
         with failing("make an address", self._root, found=True):
             self._folder(name).mkdir(exist_ok=True)
 
-    async def queue(
-        self, address: str, queue: str, *, routing_type: str | None = None, filter_text: str | None = None
-    ) -> None:
-        await self.address(address)
-        folder = self._folder(address, queue)
-        if folder.is_dir():
-            return
-        with failing("make a queue", self._root, found=True):
-            folder.mkdir()
-            settings = {"routing-type": routing_type, "filter": filter_text}
-            for name, value in settings.items():
-                if value is not None:
+    async def queues(self, wanted: Sequence[NewQueue]) -> None:
+        for one in wanted:
+            await self.address(one.address)
+            folder = self._folder(*one.path)
+            if folder.is_dir():
+                continue
+            with failing("make a queue", self._root, found=True):
+                folder.mkdir()
+                for name, value in one.settings.items():
                     os.setxattr(folder, f"user.journalfs.{name}", value.encode())
 
     def message_count(self, address: str, queue: str) -> int:

@@ -1,8 +1,9 @@
 """Publishers, takers, movers and undoers on one mount, which is killed again and again; a ledger beside it.
 
-`python -m tests.pressure.crowd STORE MOUNTPOINT SECONDS SEED [BACKEND]` makes a store, prints a line a kill,
-and ends with 1 at the first difference: a message that was lost, that is there twice, that came from nowhere,
-or that overtook another. Between two lives of the mount the other reader tells what is there.
+`python -m tests.pressure.crowd STORE MOUNTPOINT SECONDS SEED [BACKEND [LIFE]]` makes a store, prints a line a
+kill, which comes LIFE seconds after the mount at the latest, and ends with 1 at the first difference: a
+message that was lost, is there twice, came from nowhere, or overtook another. Between two lives of the mount
+the other reader tells what is there.
 
 All that was answered counts in the ledger by a sum of each text: +1 when published or brought back, -1 when
 taken or removed. What got an error is in doubt until the next look. The sums do not depend on the order in
@@ -41,7 +42,7 @@ PUBLISHERS, TAKERS, MOVERS, UNDOERS = 8, 8, 4, 2
 SHARED: Final = ("work/work.a", "work/work.b")
 ORDERED: Final = "ordered/ordered"
 """Nobody moves or removes anything here, and one taker takes."""
-LIFE_S: Final = (1.0, 8.0)
+LIFE_S: Final = 8.0
 DEPTH: Final = 400
 """So many messages a queue, and publishers wait."""
 MOUNTS_S_MAX: Final = 120
@@ -258,14 +259,14 @@ class Crowd:
         self.gate.empty()
         subprocess.run(["umount", "--lazy", "--no-canonicalize", str(self.place)], check=True)
 
-    def run(self, store: Path, seconds: float, found: Callable[[Path], dict[str, list[str]]]) -> int:
+    def run(self, store: Path, seconds: float, life_s: float) -> int:
         chance, until = random.Random(self.seed), time.monotonic() + seconds
         for thread in self.threads():
             thread.start()
         try:
             while time.monotonic() < until and not self.ledger.wrong:
-                self.live(store, chance.uniform(*LIFE_S))
-                there = Counter(text for texts in found(store).values() for text in texts)
+                self.live(store, chance.uniform(1, life_s))
+                there = Counter(text for texts in texts_in(store).values() for text in texts)
                 self.ledger.look(there)
                 self._lives += 1
                 self.tell(len(there))
@@ -281,7 +282,11 @@ class Crowd:
 
 def prepare(store: Path, backend: str) -> None:
     """A store with queues, and with small files, so that compaction has work."""
-    settings = {"journal-type": backend, "journal-file-size": 262144, "journal-compact-min-files": 4}
+    settings: dict[str, str | int] = {
+        "journal-type": backend,
+        "journal-file-size": 262144,
+        "journal-compact-min-files": 4,
+    }
     create_store(store, settings, SystemClock(), warn=print)
 
     async def make() -> None:
@@ -300,7 +305,8 @@ def main() -> None:
     store, place, seconds, seed = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])
     prepare(store, sys.argv[5] if sys.argv[5:] else "NIO")
     place.mkdir(exist_ok=True)
-    sys.exit(1 if Crowd(place, seed).run(store, seconds, texts_in) else 0)
+    life_s = float(sys.argv[6]) if sys.argv[6:] else LIFE_S
+    sys.exit(1 if Crowd(place, seed).run(store, seconds, life_s) else 0)
 
 
 if __name__ == "__main__":

@@ -101,6 +101,7 @@ class JournalWriter:
         self._owed: list[TxId] = []
         """Transactions whose rollback found no room."""
         self._stage: Stage = self._empty_stage()
+        self._gathers = False
         self._closed = False
 
     @classmethod
@@ -354,6 +355,20 @@ class JournalWriter:
                 self._append(RecordKind.ROLLBACK, 0, self._owed[-1], 0, b"")
                 self._owed.pop()
 
+    @contextmanager
+    def gathering(self) -> Iterator[None]:
+        """Write what is staged within this in as few flushes as it fills, also where `journal-buffer-timeout`
+        is 0. Wait for nothing within it.
+        """
+        self._gathers = True
+        try:
+            yield
+        finally:
+            self._gathers = False
+            if self.settings.buffer_timeout_ns == 0 and self.committer.failure is None:
+                self._seal()
+                self.committer.submit_full()
+
     # ---- durability ----
 
     async def durable(self, position: Position) -> None:
@@ -489,7 +504,7 @@ class JournalWriter:
             raise RecordRefused(f"{name} of record {record_id}, transaction {tx_id}: {_REFUSALS[status]}")
         try:
             self._staged(status, 1)
-            if self.settings.buffer_timeout_ns == 0:
+            if self.settings.buffer_timeout_ns == 0 and not self._gathers:
                 self._seal()
                 self.committer.submit_full()
             return Position(self._position)

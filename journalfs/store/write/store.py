@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ import trio
 
 from journalfs import door
 from journalfs.api import Patience, QueuePath, Redriven, Require, Usage, all_may
+from journalfs.bindings.model import Address
 from journalfs.bodies.flushed import FlushedFolder
 from journalfs.bodies.writing import BodyStore
 from journalfs.broker.consume.copies import BroughtBack, Copies
@@ -39,6 +40,7 @@ from journalfs.broker.queues.administering import (
 )
 from journalfs.broker.queues.auto_deleting import AutoDeleting
 from journalfs.broker.queues.deleting import Deleting
+from journalfs.broker.queues.making import NewQueue, rounds, settings_rounds
 from journalfs.change.journals import Journals
 from journalfs.change.message_settings import stage_message_update
 from journalfs.change.store_parts import StoreParts
@@ -343,6 +345,44 @@ class WritingStore(SelfReadingStore):
             found = self.core.lost.addresses().get(address) or address_named(self.core.bindings, address)
             await self._bound(self._administering.create_queue(found, name))
             self.parts.uses.queue_made(name)
+
+    async def create_queues(self, wanted: Sequence[NewQueue]) -> None:
+        """Make those that are not there, with their addresses: waiting for the disk, and looking at the
+        bindings, takes as long for all as for one. Raises what `create_queue` raises; some are made then.
+        """
+        async with self._change(f"making {len(wanted)} queues"):
+            missing = dict.fromkeys(one.address for one in wanted if self.address(one.address) is None)
+            await self._bound_all(map(self._administering.create_address, missing))
+            made = {one.path: one for one in wanted if self._is_missing(one)}
+            for some in rounds(made):
+                await self._bound_all(self._administering.create_queue(*self._model(one)) for one in some)
+            for some in settings_rounds([one for one in made.values() if one.settings], self._routes):
+                await self._bound_all(map(self._set, some))
+        for name in missing:
+            self.parts.uses.made(name)
+        for one in made.values():
+            self.parts.uses.queue_made(one.name)
+
+    def _routes(self, wanted: NewQueue) -> str:
+        return queue_named(self.core.bindings, wanted.address, wanted.name).binding.routing_type.name
+
+    def _set(self, wanted: NewQueue) -> Position | None:
+        queue = queue_named(self.core.bindings, wanted.address, wanted.name)
+        return self._administering.set_queue(queue, wanted.settings)
+
+    def _is_missing(self, wanted: NewQueue) -> bool:
+        address = self.address(wanted.address)
+        return address is None or address.queue(wanted.name) is None
+
+    def _model(self, wanted: NewQueue) -> tuple[Address, str]:
+        lost = self.core.lost.addresses().get(wanted.address)
+        return lost or address_named(self.core.bindings, wanted.address), wanted.name
+
+    async def _bound_all(self, changes: Iterable[Position | None]) -> None:
+        """Stage changes that do not depend on each other, and wait for all of them at once."""
+        with self.journals.bindings.gathering():
+            positions = [position for position in changes if position is not None]
+        await self._bound(max(positions, default=None))
 
     def was_deleted(self, address: str, queue: str | None) -> bool:
         return self._deleted.get(address, queue) is not None
