@@ -169,8 +169,8 @@ class Changes:
     @asynccontextmanager
     async def one(self, *, is_decided: bool = True, alone: bool = False) -> AsyncIterator[Change]:
         """Run a change and commit it at the end of the block. An exception or cancellation within the block
-        undoes it; once the change has ended, the journal takes nothing more (`Journals.past_commit`). `alone`:
-        the change is a single message for a single queue, and needs no transaction.
+        undoes it; once the change has ended, the journal takes nothing more (`Journals.past_commit`).
+        `alone`: the change is a single message for a single queue, and needs no transaction.
         """
         tx = TxId(0) if alone else self._journals.new_tx()
         change = Change(self._journals, self._take_over, tx, is_decided=is_decided, replaced=self._replaced)

@@ -67,7 +67,8 @@ class Presenter:
     ) -> EntryAttributes:
         """Return the attributes of a directory. The link count is 1: "not counted", which keeps `find` from
         deriving how many directories there are. A `private` one is its owner's alone, unless permissions were
-        set. One that `asks` is entered by those alone who may read it. `given`: the permissions that were set.
+        set. One that `asks` is entered only by those who may read it. `given`: the permissions that were
+        set.
         """
         entry = self._private if private else self._asking if asks else self._directory
         if given is not None:

@@ -117,8 +117,8 @@ class SelfReadingStore(JournalStore, JournalReader):
             self._show_to_who_looks(only_adds=only_adds)
 
     async def show(self) -> None:
-        """Make visible what became durable. A failure is for the next look, and not for the caller: what is durable
-        counts, and a caller who is told otherwise repeats it.
+        """Make visible what became durable. A failure is for the next look, and not for the caller: what is
+        durable counts, and a caller who is told otherwise repeats it.
         """
         self._unsealed = True
         await self._reading_anew.nobodys()
