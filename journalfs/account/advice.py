@@ -13,6 +13,17 @@ PREPARED: Final = "prepared-transaction"
 ACKNOWLEDGED: Final = "prepared-acknowledgement"
 """Kind of what a prepared transaction acknowledged."""
 
+DEEP_ONLY: Final = (
+    "duplicate-id",
+    "large-message",
+    "page-counter",
+    "page-record",
+    "page-transaction",
+    "record",
+    "reference",
+)
+"""Kinds of which some, or all, are found by `check --deep` alone: by a look at each record and body."""
+
 NOTES: Final = frozenset({"orphan", "page-set-aside"})
 """Kinds of what is listed and is no loss: a crash leaves them."""
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from journalfs.account.advice import NOTES
+from journalfs.account.advice import DEEP_ONLY, NOTES
 
 
 class Standing(StrEnum):
@@ -194,6 +194,8 @@ class Account(msgspec.Struct, frozen=True):
     """By `address::queue`; lost queues too, and queues that only transactions or missing messages name."""
     totals: Totals
     """Of the whole store: of all queues, and what belongs to no known queue."""
+    not_looked_at: Sequence[str] = DEEP_ONLY
+    """Kinds of damage that were not looked for, or not everywhere; none after `check --deep`."""
 
     @property
     def whole(self) -> bool:
@@ -218,13 +220,21 @@ class Account(msgspec.Struct, frozen=True):
 
     def as_json(self) -> Mapping[str, object]:
         """Return the account as one object: what `.journalfs/status.json` has under `account`."""
-        return summary(self.entries, self.totals)
+        return summary(self.entries, self.totals, self.not_looked_at)
 
 
-def summary(entries: Sequence[Entry], totals: Totals) -> Mapping[str, object]:
-    """Return totals, and how many entries there are of each kind."""
+def summary(
+    entries: Sequence[Entry], totals: Totals, not_looked_at: Sequence[str] = DEEP_ONLY
+) -> Mapping[str, object]:
+    """Return totals, how many entries there are of each kind, and which kinds were not looked for."""
     kinds: dict[str, int] = {}
     for entry in entries:
         kinds[entry.kind] = kinds.get(entry.kind, 0) + 1
     whole = all(entry.is_harmless for entry in entries)
-    return {"whole": whole, **totals.json(), "entries": len(entries), "kinds": dict(sorted(kinds.items()))}
+    return {
+        "whole": whole,
+        **totals.json(),
+        "entries": len(entries),
+        "kinds": dict(sorted(kinds.items())),
+        "notLookedAt": list(not_looked_at),
+    }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec.structs import replace
 
-from journalfs.account.advice import ACKNOWLEDGED, MESSAGE, PREPARED, advice_of
+from journalfs.account.advice import ACKNOWLEDGED, DEEP_ONLY, MESSAGE, PREPARED, advice_of
 from journalfs.account.entries import (
     NONE,
     UNKNOWN,
@@ -69,7 +69,9 @@ class OfCore(Protocol):
     core: Core
 
 
-def account_of(store: OfCore, found: Iterable[Entry] = ()) -> Account:
+def account_of(
+    store: OfCore, found: Iterable[Entry] = (), not_looked_at: Sequence[str] = DEEP_ONLY
+) -> Account:
     """Return the account of an open store. `found`: entries that a deeper look added."""
     core = store.core
     entries = [*entries_of(core), *found]
@@ -84,7 +86,7 @@ def account_of(store: OfCore, found: Iterable[Entry] = ()) -> Account:
             rest += _moved(entry)
         else:
             queues[entry.queue] = queues.get(entry.queue, Totals()) + _moved(entry)
-    return Account(core.shown, tuple(entries), queues, sum(queues.values(), rest))
+    return Account(core.shown, tuple(entries), queues, sum(queues.values(), rest), not_looked_at)
 
 
 def _is_damaged_message(entry: Entry) -> bool:
@@ -118,6 +120,7 @@ def entries_of(core: Core) -> list[Entry]:
             found.append(entry_of(one))
     found += (entry for entry in _damaged_messages(core) if not _is_known(seen, entry))
     found += _damaged_sends(core)
+    found += map(entry_of, core.contradictions())
     found += map(_missing_id, core.missing_journal_files)
     found += map(_page_set_aside, core.pages_set_aside())
     for prepared in prepared_transactions(core):

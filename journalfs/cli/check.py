@@ -52,6 +52,7 @@ def check(*, store: Path, older: common.Older, deep: bool, set_aside: bool, as_j
     account = done.account
     if as_json:
         sound = {"kind": "sound", "messages": done.read.messages, "damage": 0}
+        sound |= {"notLookedAt": list(account.not_looked_at)}
         keys = dict.fromkeys(Entry.__struct_fields__) | {"bound": None}
         common.write_json([*([*account.json_rows()] or [sound]), *({**keys, **one} for one in settings)])
     else:
@@ -63,6 +64,9 @@ def check(*, store: Path, older: common.Older, deep: bool, set_aside: bool, as_j
         common.say(f"{done.counted()}, {_summary(account, unknown, gaps)}", to_people=True)
         for line in () if account.whole else account.lines():
             common.say(line, to_people=True)
+        if account.not_looked_at:
+            kinds = ", ".join(account.not_looked_at)
+            common.say(f"not looked for, or not everywhere: {kinds}; --deep does", to_people=True)
         for one in settings:
             common.say(f"{one['kind']}: {one['file']}: {one['reason']}", to_people=True)
     sys.exit(0 if account.whole else EXIT_DAMAGED)

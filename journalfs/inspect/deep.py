@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain, groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from journalfs.account.advice import MESSAGE, advice_of
+from journalfs.account.contradictions import given_twice
 from journalfs.account.entries import NONE, UNKNOWN, Account, Entry, Standing, exactly
 from journalfs.account.taking import LARGE, account_of, entries_of, orphan_entry
 from journalfs.damage import MISSING_FILE, name_of
@@ -26,7 +27,7 @@ from journalfs.engine.status import FileTorn
 from journalfs.errors import DecodeError
 from journalfs.exchange.outlines import outlined_lines
 from journalfs.exchange.sorting import in_order
-from journalfs.format.record_types import BindingType, MessageType, RecordKind, user_type_name
+from journalfs.format.record_types import MessageType, RecordKind, user_type_name
 from journalfs.format.server_lock import NodeState
 from journalfs.ids import PageNumber, QueueId
 from journalfs.inspect.bodies import name_of_body, wrong_bodies
@@ -49,29 +50,9 @@ if TYPE_CHECKING:
 
 
 def wrong_counts(core: Core) -> Iterator[Finding]:
-    """Complete marks, page transactions and page counters. All of pages and journal has to be whole."""
-    yield from _complete(core)
+    """Page transactions and page counters. All of pages and journal has to be whole."""
     yield from _transactions(core)
     yield from _counters(core)
-
-
-def _complete(core: Core) -> Iterator[Finding]:
-    """A mark of more records than the page has is damage of the page already."""
-    paged_of = {
-        queue.queue_id: paged
-        for address, paged in core.pages.items()
-        for queue in core.bindings.queues_of(address)
-    }
-    for record in core.loader.state.side(MessageType.PAGE_COMPLETE):
-        queue, number, records = record.a, PageNumber(record.b), record.c
-        paged = paged_of.get(queue)  # type: ignore[call-overload]
-        if paged is not None and number in paged.files:
-            has = paged.summary(number).records
-            if records < has:
-                reason = (
-                    f"queue {queue} is done with the {records} messages of page {number}, which it has {has}"
-                )
-                yield _at(core, record, "page-complete", reason)
 
 
 def _transactions(core: Core) -> Iterator[Finding]:
@@ -189,12 +170,6 @@ def _damage_in(line: bytes, where: str, queue: str | None) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-_OF_BINDINGS: Final = frozenset(
-    {"queue-without-address", "duplicate-address", "duplicate-queue", "status-of-unknown"}
-)
-"""What is wrong with bindings though each can be read."""
-
-
 @dataclass(frozen=True, slots=True)
 class Checked:
     read: Read
@@ -239,7 +214,8 @@ def checked(store: Store, *, deep: bool) -> Checked:
     findings = [*found.new(_located(core, one) for one in of_records)]
     look = Deep(core, bodies)
     findings += found.new(look.findings())
-    return Checked(read, account_of(store, [*map(_entry, findings), *notes]), look.records, look.left_out)
+    account = account_of(store, [*map(_entry, findings), *notes], not_looked_at=())
+    return Checked(read, account, look.records, look.left_out)
 
 
 def _entry(finding: Finding) -> Entry:
@@ -291,8 +267,6 @@ class Deep:
     left_out: list[str] = field(default_factory=list)
     """What was not compared, since damage explains whatever differs."""
     _highest_id: int = 0
-    _counter: tuple[str, int] | None = None
-    """Where the last record of the id generator is."""
 
     def findings(self) -> Iterator[Finding]:
         """Of each file, then of what they say of each other. Raises what reading a directory raises."""
@@ -305,7 +279,6 @@ class Deep:
         if core.bindings_damage or core.lost.queues:
             self.left_out.append("bindings with the journal")
         else:
-            yield from self._bindings_against_each_other()
             yield from self._references()
             yield from self._id_generator()
         if journal_whole and not any(core.damage_of_pages()):
@@ -344,8 +317,6 @@ class Deep:
         return reason and f"{_called(record)}: {reason}"
 
     def _wrong_in_bindings(self, name: str, record: RecordInfo, body: bytes) -> str | None:
-        if record.user_type == BindingType.ID_COUNTER and record.kind in (RecordKind.ADD, RecordKind.ADD_TX):
-            self._counter = name, record.offset
         reason = wrong_in_bindings_record(record.kind, record.user_type, body)
         return reason and f"{_called(record)}: {reason}"
 
@@ -367,28 +338,9 @@ class Deep:
 
     # ---- what they say of each other ----
 
-    def _bindings_against_each_other(self) -> Iterator[Finding]:
-        bindings = self.core.bindings
-        for anomaly in bindings.anomalies:
-            if anomaly.kind in _OF_BINDINGS:
-                yield Finding(anomaly.file, anomaly.offset, 0, anomaly.kind, anomaly.reason)
-        folder = name_of(self.core.layout.bindings_dir, self.core.root)
-        for queue in bindings.queues.values():
-            types = bindings.addresses[queue.address].binding.routing_types
-            if queue.binding.routing_type not in types:
-                has = ", ".join(sorted(one.name for one in types)) or "none"
-                reason = f"it is {queue.binding.routing_type.name}, and its address takes {has}"
-                name = f"{queue.address}::{queue.name}"
-                yield Finding(folder, 0, 0, "routing-type", f"{name}: {reason}", name)
-
     def _references(self) -> Iterator[Finding]:
         core = self.core
         state, names = core.loader.state, core.queue_names()
-        for number, messages in sorted(state.unbound_messages().items()):
-            if number not in core.bindings.deleted:  # else the broker died while it deleted the queue
-                name, offset = self._place_of_first(number)
-                reason = f"{messages} messages refer to queue {number}, which no binding names"
-                yield Finding(name, offset, 0, "unknown-queue", reason)
         for anomaly in state.anomalies():
             read = core.loader.files.get_read(anomaly.file_slot)
             if anomaly.kind is AnomalyKind.ACK_WITHOUT_REF and read is not None and anomaly.b in names:
@@ -396,24 +348,10 @@ class Deep:
                 name = name_of(read.file.path, core.root)
                 yield Finding(name, anomaly.offset, 0, "reference", reason, names[anomaly.b], anomaly.a)
 
-    def _place_of_first(self, queue_id: int) -> tuple[str, int]:
-        state = self.core.loader.state
-        refs = state.refs(state.register_queue(QueueId(queue_id)), "arrival", "all")
-        first = state.ref(refs[0])
-        return name_of(
-            self.core.loader.files.read_file(first.file_slot).file.path, self.core.root
-        ), first.offset
-
     def _id_generator(self) -> Iterator[Finding]:
-        """It is written ahead of the ids that are given: one above it would be given again."""
-        counter = self.core.bindings.id_counter
-        folder = name_of(self.core.layout.bindings_dir, self.core.root)
-        name, offset = self._counter or (folder, 0)
-        if counter is None and self.core.bindings.queues:
-            yield Finding(name, offset, 0, "id-generator", "no record says which ids were given")
-        elif counter is not None and self._highest_id > counter:
-            reason = f"it says that ids up to {counter} were given, and there is {self._highest_id}"
-            yield Finding(name, offset, 0, "id-generator", reason)
+        """Every record counts here, also those that are about nothing any more."""
+        for one in given_twice(self.core, self.core.bindings, self._highest_id):
+            yield Finding(one.file, one.offset, one.length_bytes, one.kind, one.reason)
 
     def _duplicate_ids(self) -> Iterator[Finding]:
         loader = self.core.loader

@@ -259,6 +259,8 @@ class Core(RunsStore):
     """Pages that only the journal's records tell of, as of when the store was opened."""
     other_damage: Callable[[], Iterable[Damage]] = tuple
     """Returns damage of the store as a whole."""
+    contradictions: Callable[[], Iterable[Damage]] = tuple
+    """What bindings, journal and pages say against each other: `account.contradictions`."""
     tally: Counter[tuple[QueueId, str]] = field(default_factory=Counter)
     """Messages that left a queue since the store was opened without anybody having asked, by the name that a
     broker has for the reason.

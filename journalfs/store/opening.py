@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from journalfs import door
+from journalfs.account.contradictions import Contradictions, of_journal
 from journalfs.account.taking import entries_of
 from journalfs.bodies.directory import LargeDirectory
 from journalfs.bodies.inflated import InflatedBodies
@@ -146,11 +147,24 @@ class Opening:
         if settled and not core.has_strays():
             damaged = {one.file.rpartition("/")[0] for one in core.damage_of_pages()}
             core.missing_in_pages = tuple(missing_by_records(core, damaged))
+        core.contradictions = Contradictions(core, self._contradictions(core)).damage
         if loader is not None:
             store.index_holds(description, self._ledger)
         if not self.anew:  # else all that is damaged is what is asked for
             self._tell_damage(core)
         return store
+
+    def _contradictions(self, core: Core) -> Sequence[Damage]:
+        """Return what the journal says against bindings and pages. Beside a writer the bindings are read once
+        more: they were read before the journal, and may have changed between.
+        """
+        if self.layout.history_of is not None:
+            return ()
+        found = tuple(of_journal(core, core.bindings))
+        if found and (core.live_broker or core.loader.following):
+            reader = BindingsReader(self.layout.bindings_dir, relative_to=self.layout.root)
+            found = tuple(of_journal(core, reader.read()[0]))
+        return found
 
     def _tell_damage(self, core: Core) -> None:
         """Add an event for what is lost: the reader of what is left must not take it for all there was."""

@@ -6,6 +6,7 @@ import json
 import os
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -210,7 +211,7 @@ PAGED: dict[str, tuple[Callable[[Data], None], str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.rule("S-267")
+@pytest.mark.rule("S-267", "S-390")
 @pytest.mark.parametrize(
     ("store", "case"),
     [*(("orders-basic", one) for one in ORDERS), *(("large-and-paged", one) for one in PAGED)],
@@ -222,6 +223,11 @@ def test_just_what_is_wrong_is_found(store: str, case: str, store_copy: Callable
     (finding,) = look(data.root).findings
     assert (finding.kind, finding.file.startswith(file)) == (kind, True), finding
     assert finding.json()["do"] == advice_of(kind)
+    open_store(data.root).close()
+    with closing(open_store(data.root)) as opened:  # by the index
+        account = opened.status()["account"]
+    assert isinstance(account, dict)
+    assert account["kinds"] == {kind: 1} or (account["whole"] and kind in account["notLookedAt"])
 
 
 def test_words_and_json_say_where_and_what_to_do(store_copy: Callable[[str], Path]) -> None:
@@ -239,5 +245,5 @@ def test_words_and_json_say_where_and_what_to_do(store_copy: Callable[[str], Pat
     assert said.returncode == EXIT_DAMAGED
     assert f"id-generator: {found['do']}" in said.stderr
     assert "1 damaged" in said.stderr
-    assert journalfs("check", data.root).returncode == 0
+    assert journalfs("check", data.root).returncode == EXIT_DAMAGED
     assert [(path, path.read_bytes()) for path, _ in before] == before

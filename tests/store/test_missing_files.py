@@ -94,7 +94,9 @@ def test_a_file_that_is_gone_may_have_had_messages(little_store: LittleStore, go
     assert f"no file has id {gone}, " in said["reason"]
     with closing(little_store.open(index=False)) as store:
         assert store.status()["missingJournalFiles"] == [str(gone)]
-    assert objects("check", "--json", sound) == [{"kind": "sound", "messages": 4, "damage": 0}]
+    (whole,) = objects("check", "--json", sound)
+    assert whole.pop("notLookedAt")
+    assert whole == {"kind": "sound", "messages": 4, "damage": 0}
     assert "compact --discard-damage" in said["do"]
     done = journalfs("compact", "--discard-damage", little_store.root)
     assert done.returncode == 0
