@@ -275,7 +275,8 @@ class Deep:
         yield from self._pages()
         yield from (one for one in wrong_bodies(self.core) if one.file not in self.bad_bodies)
         core = self.core
-        journal_whole = not core.missing_journal_files and not any(core.loader.damage())
+        damaged = any(core.loader.damage()) or any(core.other_damage())
+        journal_whole = not core.missing_journal_files and not damaged
         if core.bindings_damage or core.lost.queues:
             self.left_out.append("bindings with the journal")
         else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from journalfs import door
 from journalfs.config.layout import StoreLayout
+from journalfs.config.older import ARTEMIS_1, HORNETQ
 from journalfs.damage import MISSING_FILE, Damage, name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.scan import scan_journal
@@ -38,6 +39,12 @@ if TYPE_CHECKING:
 
 _ANY_ID: Final = 2**63 - 1
 """Above the id of any file."""
+
+COUNT_IN_STEPS: Final = (HORNETQ, ARTEMIS_1)
+"""Kinds of stores that add to the counts of messages in pages, and delete pages in their order."""
+
+PAGES_NAMED_MAX: Final = 5
+"""Pages that a reason names."""
 
 _ABOUT_PAGES: Final[Mapping[MessageType, Callable[[Operation], bool]]] = {
     MessageType.ACKNOWLEDGE_CURSOR: lambda record: record.c != PAGE_BEGINNING,
@@ -180,10 +187,15 @@ def missing_by_records(core: OpenStore, damaged: Set[str]) -> Iterator[Damage]:
     known = known_missing(damage)
     if core.bindings_damage or any(not one.queue or one.kind != MISSING_FILE for one in damage):
         return
+    if core.derived is not None and core.derived.damage:
+        return
     said: dict[int, int] = {}
     for record in core.loader.state.side(MessageType.PAGE_COUNTER_VALUE):
         # Of several, left by a file that was away and came back, the one that claims least.
         said[record.a] = min(record.b, said.get(record.a, record.b))
+    if core.derived is not None and core.derived.kind in COUNT_IN_STEPS:
+        for record in core.loader.state.side(MessageType.PAGE_COUNTER_INCREMENT):
+            said[record.a] = said.get(record.a, 0) + record.b
     for queue in core.bindings.queues.values():
         name, paged = f"{queue.address}::{queue.name}", core.pages.get(queue.address)
         if paged is not None and (paged.set_aside or name_of(paged.path, core.root) in damaged):
@@ -205,6 +217,20 @@ def missing_by_records(core: OpenStore, damaged: Set[str]) -> Iterator[Damage]:
         elif not known[name] and (page := _consumed_and_gone(core, queue.queue_id, numbers)) is not None:
             reason = f"the journal says what {name} consumed of page {page}, and there is no such page"
             yield Damage(place, 0, 0, MISSING_FILE, reason, name)
+
+
+def missing_between(core: OpenStore) -> Iterator[Damage]:
+    """Yield pages that are gone between others, of a store of HornetQ or Artemis 1.x: these delete pages in
+    the order of their numbers.
+    """
+    for address, paged in core.pages.items():
+        numbers = paged.numbers()
+        gone = sorted(set(range(numbers[0], numbers[-1])) - set(numbers)) if numbers else []
+        if gone and not paged.set_aside:
+            place = name_of(paged.path / format_page_name(PageNumber(gone[0])), core.root)
+            pages = ", ".join(map(str, gone[:PAGES_NAMED_MAX]))
+            reason = f"between others of {address} is no page {pages}: brokers delete the first ones only"
+            yield Damage(place, 0, 0, MISSING_FILE, reason)
 
 
 def known_missing(damage: Iterable[Damage]) -> Counter[str]:

@@ -35,7 +35,14 @@ from journalfs.live.index import (
     plausible,
 )
 from journalfs.live.index_file import index_place, read_index
-from journalfs.live.missing import lost_since, missing_by_records, missing_file_ids, missing_pages
+from journalfs.live.missing import (
+    COUNT_IN_STEPS,
+    lost_since,
+    missing_between,
+    missing_by_records,
+    missing_file_ids,
+    missing_pages,
+)
 from journalfs.live.page_parts import PageParts
 from journalfs.live.part_names import PartNames
 from journalfs.pages.address import PagedAddress
@@ -143,16 +150,21 @@ class Opening:
             # aside.
             gone = [missing_pages(core, folder, known.pages.get(of, {})) for of, folder in folders]
             core.loaded.missing = tuple(dict.fromkeys(chain(self.missing, *gone)))
-        settled = self.was_stopped and not core.live_broker and core.derived is None
-        if settled and not core.has_strays():
-            damaged = {one.file.rpartition("/")[0] for one in core.damage_of_pages()}
-            core.missing_in_pages = tuple(missing_by_records(core, damaged))
+        if not core.live_broker and not core.has_strays():
+            core.missing_in_pages = tuple(self._missing_in_pages(core))
         core.contradictions = Contradictions(core, self._contradictions(core)).damage
         if loader is not None:
             store.index_holds(description, self._ledger)
         if not self.anew:  # else all that is damaged is what is asked for
             self._tell_damage(core)
         return store
+
+    def _missing_in_pages(self, core: Core) -> Iterable[Damage]:
+        if self.was_stopped:
+            damaged = {one.file.rpartition("/")[0] for one in core.damage_of_pages()}
+            return missing_by_records(core, damaged)
+        is_older = core.derived is not None and core.derived.kind in COUNT_IN_STEPS
+        return missing_between(core) if is_older else ()
 
     def _contradictions(self, core: Core) -> Sequence[Damage]:
         """Return what the journal says against bindings and pages. Beside a writer the bindings are read once

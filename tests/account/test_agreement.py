@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
@@ -33,7 +35,15 @@ CASES = {
     "killed": ["garbage_in_journal", "journal_file_gone", "journal_end_zeroed"],
     "transactions": [*OF_JOURNAL, *OF_BODIES],
     "large-and-paged": [*OF_JOURNAL, *OF_BINDINGS, *OF_PAGES, *OF_BODIES],
-    "hq-2.4-main": ["garbage_in_journal", "journal_file_half_copied", "bindings_gone"],
+    "hq-2.4-main": [
+        "garbage_in_journal",
+        "journal_file_half_copied",
+        "bindings_gone",
+        "page_gone",
+        "last_page_gone",
+    ],
+    "hq-2.1-core": ["page_gone"],
+    "art-1.5-main": ["page_gone"],
 }
 QUICK = [("large-and-paged", True), ("orders-basic", False)]
 ALL = [
@@ -42,6 +52,20 @@ ALL = [
     for damage in damages
     for index in (False, True)
 ]
+
+OF_TABLES = {
+    "row_spoiled": "UPDATE messages SET userrecordtype = 256 WHERE seq = (SELECT min(seq) FROM messages)",
+    "message_gone": "DELETE FROM messages WHERE seq = "
+    "(SELECT min(seq) FROM messages WHERE userrecordtype = 45)",
+    "bindings_gone": "DELETE FROM bindings",
+    "body_gone": "DELETE FROM large_messages WHERE id = (SELECT min(id) FROM large_messages)",
+    "body_cut": "UPDATE large_messages SET data = substr(data, 1, length(data) / 2) "
+    "WHERE id = (SELECT min(id) FROM large_messages)",
+    "page_gone": "DELETE FROM page_store1 WHERE filename LIKE '%2%'",
+    "page_table_gone": "DROP TABLE page_store2",
+    "page_cut": "UPDATE page_store1 SET data = substr(data, 1, length(data) - 50) WHERE filename LIKE '%1%'",
+}
+"""What was done to the tables of a store in SQLite."""
 
 OF_DEEP = {"record", "page-record", "page-transaction", "duplicate-id", "large-message", "reference"}
 """Kinds that only a look at every record can find."""
@@ -94,6 +118,28 @@ def test_everything_that_looks_says_the_same(store_copy: Copy, name: str, damage
         assert {kind for kind, *_ in more} <= (OF_DEEP if deep else set()), more
         if not more:
             assert done.totals == account.totals
+
+
+@pytest.mark.long
+@pytest.mark.rule("S-300", "S-302")
+def test_a_database_says_the_same(store_copy: Copy, tmp_path: Path) -> None:
+    made = tmp_path / "made.db"
+    source = store_copy("large-and-paged") / "data"
+    assert journalfs("convert", source, f"sqlite:///{made}").returncode == 0
+    for damage, statement in OF_TABLES.items():
+        url = f"sqlite:///{shutil.copy(made, tmp_path / damage)}"
+        with closing(sqlite3.connect(tmp_path / damage)) as database, database:
+            database.execute(statement)
+        told = []
+        for words in (["check"], ["check", "--deep"]):
+            done = journalfs(*words, "--json", url)
+            assert done.returncode == EXIT_DAMAGED, damage
+            rows = [json.loads(line) for line in done.stdout.splitlines()]
+            counted = (row["kind"] for row in rows if row["standing"] is not None and row["kind"] != "orphan")
+            told.append(Counter(counted))
+        account = json.loads(journalfs("status", "--json", url).stdout)["account"]
+        assert (account["whole"], account["kinds"]) == (False, told[0])
+        assert (told[1] - told[0]).keys() <= OF_DEEP, damage
 
 
 @pytest.mark.rule("S-300", "S-302")

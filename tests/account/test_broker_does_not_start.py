@@ -15,7 +15,6 @@ from tests.cli.running import journalfs
 
 PAGE = Path(__file__).parents[2] / "docs" / "operate" / "broker-does-not-start.md"
 STORE = "large-and-paged"
-REPAIR_FAILS = ("bindings_record", "flip_in_journal", "page_record", "page_cut")
 QUICK = ("bindings_gone", "journal_header", "zeros_in_journal", "page_record", "body_gone", "page_gone")
 
 
@@ -38,9 +37,6 @@ def test_every_kind_is_on_the_page() -> None:
 def cases() -> Iterator[object]:
     for name in CASES:
         marks = [] if name in QUICK else [pytest.mark.long]
-        if name in REPAIR_FAILS:
-            reason = "repair does not make a store of this yet, and says so: a fault of journalfs"
-            marks.append(pytest.mark.xfail(reason=reason, strict=False))
         yield pytest.param(name, marks=marks)
 
 

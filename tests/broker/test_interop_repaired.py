@@ -22,6 +22,7 @@ from tests.broker.settings import BrokerSettings
 from tests.broker.writing import account_of, complaints
 from tests.frozen import PristineStores
 from tests.mounting import journalfs
+from tests.reference.journal import scan
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -50,10 +51,15 @@ def damage_a_binding(data: Path) -> None:
 
 
 def overwrite_journal(data: Path) -> None:
-    """Bytes that are no records over some of a transaction's, and over other records."""
+    """Bytes that are no records over some of a transaction's, and others: from the head of a record on,
+    since nothing tells of a change within a body.
+    """
     path = max((data / "journal").glob("*.amq"), key=used_bytes)
+    content = path.read_bytes()
+    records = scan(content, int.from_bytes(content[8:16], "big") & 0x7FFFFFFF).records
+    at = min(3000, used_bytes(path) // 2)
     with path.open("r+b") as file:
-        file.seek(min(3000, used_bytes(path) // 2))
+        file.seek(next(one.offset for one in records if one.offset >= at))
         file.write(b"\xff" * 100)
 
 

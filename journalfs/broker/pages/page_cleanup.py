@@ -27,7 +27,7 @@ from journalfs.format.page_folder import INVALID_SUFFIX
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, PageNumber, Position, QueueId, RecordId, TxId
 from journalfs.live.content import QueueContent
-from journalfs.live.missing import known_missing
+from journalfs.live.missing import COUNT_IN_STEPS, known_missing
 from journalfs.pages.address import PagedAddress, PageSummary
 from journalfs.pages.cursors import PageOfQueue
 
@@ -121,6 +121,9 @@ class PageCleanup:
         known: dict[int, list[tuple[int, int]]] = {}
         for record in self.core.loader.state.side(MessageType.PAGE_COUNTER_VALUE):
             known.setdefault(record.a, []).append((record.record_id, record.b))
+        steps: dict[int, list[tuple[int, int]]] = {}
+        for record in self.core.loader.state.side(MessageType.PAGE_COUNTER_INCREMENT):
+            steps.setdefault(record.a, []).append((record.record_id, record.b))
         bodies: list[bytes] = []
         gone: list[int] = []
         # Without them nothing would tell any more that pages are missing, once there is no index.
@@ -138,10 +141,14 @@ class PageCleanup:
                         size_bytes = paged.files[page].stamp.size_bytes
                         message_bytes += size_bytes * live // paged.summary(page).records
                 messages += missing[names.get(queue, "")] if missing else 0
-                records = known.get(int(queue), [])
-                if [value for _, value in records] == ([messages] if messages else []):
+                records, added = known.get(int(queue), []), steps.get(int(queue), [])
+                wanted = [messages - sum(step for _, step in added)]
+                derived = self.core.derived
+                is_read = not added or (derived is not None and derived.kind in COUNT_IN_STEPS)
+                if is_read and [value for _, value in records] == (wanted if wanted != [0] else []):
                     continue
-                gone += [record_id for record_id, _ in records]
+                # Steps, too: a broker adds them to the value, and HornetQ believes the sum.
+                gone += [record_id for record_id, _ in (*records, *added)]
                 if messages:
                     bodies.append(record_bodies.page_counter(queue, messages, message_bytes))
         self._replace(gone, MessageType.PAGE_COUNTER_VALUE, bodies)

@@ -11,10 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from sqlalchemy import inspect, select
+
 from journalfs import door
 from journalfs.config.database import DatabaseSettings
 from journalfs.config.files import CONFIGURED_BY
 from journalfs.errors import NotAStore, SystemFailure
+from journalfs.format.server_lock import SERVER_LOCK_NAME
 from journalfs.records.description import DATABASE
 from journalfs.records.older.derived import DerivedStore
 from journalfs.records.older.deriving import deriving, keep, make_derived
@@ -22,6 +25,7 @@ from journalfs.records.tables.beside import Beside
 from journalfs.records.tables.database import Database
 from journalfs.records.tables.following import RewrittenError
 from journalfs.records.tables.reading import TablesReading
+from journalfs.records.tables.schema import STATE_ROW
 
 
 class DerivedTables:
@@ -39,10 +43,26 @@ class DerivedTables:
                 identity = uuid.uuid4().hex
                 self.place: Final = folder / identity
                 self._reading = derive_into(self._database, self.place, identity)
+                self._note_state()
                 keep(self.place)
             self._beside.look_for_sessions()
         finally:
             self._database.close()
+
+    def _note_state(self) -> None:
+        """Note how the tables' last owner left them where stores in files have it: what the journal counts of
+        pages is true after a clean stop. Nothing is noted where the user may not look.
+        """
+        nodes = self._database.tables.nodes
+        try:
+            with self._database.reading("look how the store was left") as connection:
+                if not inspect(connection).has_table(nodes.name):
+                    return
+                state = connection.execute(select(nodes.c.state).where(nodes.c.id == STATE_ROW)).scalar()
+        except SystemFailure:
+            return
+        if state:
+            door.write(self.place / "journal" / SERVER_LOCK_NAME, str(state)[:1].encode())
 
     @property
     def has_broker(self) -> bool:
