@@ -15,6 +15,7 @@ import msgspec
 from journalfs import door
 from journalfs.backup.accounts import taken_at
 from journalfs.backup.contents import BESIDE, SNAPSHOT, Content, Contents, contents_of, now_name
+from journalfs.backup.keeping import Keep
 from journalfs.backup.kept_account import KeptAccount
 from journalfs.backup.manifest import (
     BACKUPS,
@@ -36,7 +37,7 @@ from journalfs.clock import Clock, SystemClock
 from journalfs.config.database import database_named, kept_text
 from journalfs.config.layout import plan_store
 from journalfs.damage import HOLE, Damage, name_of
-from journalfs.errors import Damaged, DamagedBackup, NoSuchName, SystemFailure, WrongCall
+from journalfs.errors import Damaged, DamagedBackup, NoSuchName, SystemFailure
 from journalfs.live.missing import missing_ranges
 from journalfs.records.files.file_gaps import DeletedFiles
 from journalfs.records.files.kept_damage import note_hole
@@ -209,15 +210,17 @@ class Backups:
 
     # ---- removing ----
 
-    def prune(self, keep: int) -> list[str]:
-        """Remove all backups but the newest `keep`, and the pieces that none of those has; what was removed.
-        Raises `Damaged` where a backup that stays cannot be read: its pieces are not known then.
+    def prune(self, keep: Keep, *, dry_run: bool = False) -> list[str]:
+        """Remove all backups but those that `keep` says, and the pieces that none of those has; what was
+        removed. Raises `Damaged` where a backup that stays cannot be read: its pieces are not known then.
+        `dry_run`: remove nothing.
         """
-        if keep < 1:
-            raise WrongCall(f"--keep {keep}: at least one backup stays")
         with self.place.alone():
             names = self.names()
-            gone, kept = names[:-keep], names[-keep:]
+            kept = keep.chosen(names)
+            gone = [name for name in names if name not in kept]
+            if dry_run:
+                return gone
             needed = {piece for name in kept for piece in self.manifest(name).hashes()}
             for name in gone:
                 self.place.remove(manifest_name(name))

@@ -149,7 +149,7 @@ def _remove(made: Path) -> None:
 def created_ms(name: str) -> int:
     """When a backup of that name was made, in milliseconds since 1970; 0 for a name that says no time."""
     try:
-        moment = datetime.strptime(name, "%Y-%m-%dT%H.%M.%S.%fZ").replace(tzinfo=UTC)
+        moment = datetime.strptime(name.rstrip("+"), "%Y-%m-%dT%H.%M.%S.%fZ").replace(tzinfo=UTC)
     except ValueError:
         return 0
     return round(moment.timestamp() * 1000)

@@ -15,6 +15,7 @@ from journalfs.account.entries import Account
 from journalfs.backup import Backups
 from journalfs.backup.accounts import LostPiece, restored_books
 from journalfs.backup.backups import verify as problems_of
+from journalfs.backup.keeping import Keep
 from journalfs.cli import common
 from journalfs.cli.books import end_with
 from journalfs.cli.mounts import mount_of_store
@@ -108,15 +109,36 @@ def verify(*, dest: str, name: str | None, everything: bool, as_json: bool) -> N
         common.say(f"{', '.join(names)}: no damage")
 
 
-@backup.command(epilog="Example: journalfs backup prune --keep 7 /backup/broker")
+def _count(option: str, what: str) -> Callable[[Any], Any]:
+    return click.option(option, type=click.IntRange(min=0), default=0, metavar="N", help=what)
+
+
+@backup.command(epilog="Example: journalfs backup prune --keep-daily 7 --keep-weekly 4 /backup/broker")
 @_DEST
-@click.option("--keep", type=int, required=True, metavar="N", help="So many of the newest stay.")
+@_count("--keep", "So many of the newest stay.")
+@_count("--keep-daily", "The newest of each of N days stays.")
+@_count("--keep-weekly", "The newest of each of N weeks stays.")
+@_count("--keep-monthly", "The newest of each of N months stays.")
+@click.option("--dry-run", is_flag=True, help="Remove nothing; list what would go.")
 @common.json_option
-def prune(*, dest: str, keep: int, as_json: bool) -> None:
-    """Remove all backups but the newest, and what only those had. No backup may be made meanwhile."""
+def prune(
+    *,
+    dest: str,
+    keep: int,
+    keep_daily: int,
+    keep_weekly: int,
+    keep_monthly: int,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Remove backups that no option keeps, and what only those had. No backup may be made meanwhile.
+
+    A backup stays if one of the options keeps it. Only days, weeks and months that have a backup count; they
+    are those of UTC, as in the names of backups.
+    """
     with _backups(dest) as backups:
-        gone = backups.prune(keep)
-    _say(gone, as_json, lambda one: f"{one}: removed")
+        gone = backups.prune(Keep(keep, keep_daily, keep_weekly, keep_monthly), dry_run=dry_run)
+    _say(gone, as_json, lambda one: f"{one}: {'would be removed' if dry_run else 'removed'}")
 
 
 @click.command(epilog="Example: journalfs restore /backup/broker /var/lib/artemis/restored")

@@ -14,7 +14,7 @@ import click
 import msgspec
 import trio
 
-from journalfs.broker.consume.redriving import Redriving
+from journalfs.broker.consume.redriving import NAMED_MAX, Redriving
 from journalfs.change.routing import Routing
 from journalfs.cli.common import (
     SEPARATOR,
@@ -29,6 +29,7 @@ from journalfs.cli.common import (
 )
 from journalfs.errors import NoOrigin, SystemFailure, WrongCall
 from journalfs.exchange.targets import mounted_store
+from journalfs.format.core_message import ACTUAL_EXPIRY
 from journalfs.selector import compile_selector
 from journalfs.store.write.opening import change_in, open_for_writing
 from journalfs.views.origins import takes_letters
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from journalfs.views.queues import StoreQueue
 
 _ALL: Final = ".all.jsonl"
+_TIME_WAS_OVER: Final = "their time was over; --expired sends them back, too"
 
 
 class Outcome(NamedTuple):
@@ -68,6 +70,26 @@ class Outcome(NamedTuple):
         return ", ".join(map(str, ids)) + f" and {others} others" * (others > 0)
 
 
+class Chosen(NamedTuple):
+    """Which messages of a queue are to go."""
+
+    selector: str | None
+    expired: bool
+
+    @property
+    def going(self) -> str | None:
+        """The selector of those that go; None: all."""
+        return self.selector if self.expired else self._and(f"{ACTUAL_EXPIRY} IS NULL")
+
+    @property
+    def left_expired(self) -> str | None:
+        """The selector of those that stay since their time was over; None: none do."""
+        return None if self.expired else self._and(f"{ACTUAL_EXPIRY} IS NOT NULL")
+
+    def _and(self, condition: str) -> str:
+        return condition if self.selector is None else f"{condition} AND ({self.selector})"
+
+
 @click.group()
 def dlq() -> None:
     """Send dead letters and expired messages back to where they came from."""
@@ -77,6 +99,7 @@ def dlq() -> None:
 @store_argument
 @click.argument("queue", metavar="[ADDRESS::QUEUE]", required=False)
 @click.option("--where", "selector", metavar="SELECTOR", help="Only messages that this selector accepts.")
+@click.option("--expired", is_flag=True, help="Expired messages, too; without it they stay.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; list the moves.")
 @force_option
 @through_option
@@ -86,6 +109,7 @@ def redrive(
     store: Path,
     queue: str | None,
     selector: str | None,
+    expired: bool,
     dry_run: bool,
     through: str | None,
     as_json: bool,
@@ -93,19 +117,21 @@ def redrive(
     """Send messages of STORE, or of what is mounted there, back to the queues that they came from.
 
     Without ADDRESS::QUEUE: those of all queues of dead-letter and expiry addresses. What was noted on them is
-    taken away and deliveries count anew. What has no origin any more stays, and is named.
+    taken away and deliveries count anew. What has no origin any more stays, and is named. Messages whose time
+    was over stay, too: without an expiration they would be delivered however late.
     """
     if selector is not None:
         compile_selector(selector)
+    chosen = Chosen(selector, expired)
     mounted = mounted_store(store)
     if dry_run:
-        outcomes = _planned(mounted or store, queue, selector)
+        outcomes = _planned(mounted or store, queue, chosen)
     elif through is not None:
-        outcomes = _through(mounted or store, queue, selector, through)
+        outcomes = _through(mounted or store, queue, chosen, through)
     elif mounted is not None:
-        outcomes = _in_mount(store, mounted, queue, selector)
+        outcomes = _in_mount(store, mounted, queue, chosen)
     else:
-        outcomes = _in_store(store, queue, selector)
+        outcomes = _in_store(store, queue, chosen)
     if as_json:
         write_json(one._asdict() for one in outcomes)
         return
@@ -137,6 +163,25 @@ async def _ids(queue: StoreQueue, selector: str | None) -> Sequence[MessageId]:
     return view.message_ids(_ALL)
 
 
+async def _expired(queue: StoreQueue, chosen: Chosen) -> Sequence[int]:
+    """Ids of the messages that stay since their time was over."""
+    if chosen.left_expired is None:
+        return ()
+    await queue.understand(chosen.left_expired)
+    view = queue.where(chosen.left_expired)
+    await view.find()
+    return [int(one) for one in view.message_ids(_ALL)]
+
+
+def _with_expired(outcome: Outcome, ids: Sequence[int]) -> Outcome:
+    if not ids:
+        return outcome
+    return outcome._replace(
+        stayed={**outcome.stayed, _TIME_WAS_OVER: ids[:NAMED_MAX]},
+        staying={**outcome.staying, _TIME_WAS_OVER: len(ids)},
+    )
+
+
 def _outcome(queue: StoreQueue, redriven: Redriven) -> Outcome:
     sent = {SEPARATOR.join(to): count for to, count in redriven.sent.items()}
     stayed = {why: [int(one) for one in ids] for why, ids in redriven.stayed.items()}
@@ -144,7 +189,7 @@ def _outcome(queue: StoreQueue, redriven: Redriven) -> Outcome:
     return Outcome(SEPARATOR.join(_path(queue)), sent, stayed, staying)
 
 
-def _through(path: Path, target: str | None, selector: str | None, url: str) -> list[Outcome]:
+def _through(path: Path, target: str | None, chosen: Chosen, url: str) -> list[Outcome]:
     """The running broker sends each to where its own properties say that it came from."""
     from journalfs.through.opening import change_through  # noqa: PLC0415 - few do
     from journalfs.through.store import ThroughStore  # noqa: PLC0415 - few do
@@ -153,22 +198,25 @@ def _through(path: Path, target: str | None, selector: str | None, url: str) -> 
         redriving = Redriving(store.core, Routing(store.core, lambda *_: False).concerns, _changes_nothing)
         outcomes: list[Outcome] = []
         for queue in _queues(store, target):
-            planned = await redriving.planned(queue, await _ids(queue, selector))
+            planned = await redriving.planned(queue, await _ids(queue, chosen.going))
             stays = {int(one) for ids in planned.stayed.values() for one in ids}
-            going = [one for one in await _ids(queue, selector) if int(one) not in stays]
+            going = [one for one in await _ids(queue, chosen.going) if int(one) not in stays]
             await store.redrive(_path(queue), going)
-            outcomes.append(_outcome(queue, planned))
+            outcomes.append(_with_expired(_outcome(queue, planned), await _expired(queue, chosen)))
         return outcomes
 
     return change_through(path, url, retry)
 
 
-def _planned(path: Path, target: str | None, selector: str | None) -> list[Outcome]:
+def _planned(path: Path, target: str | None, chosen: Chosen) -> list[Outcome]:
     async def plan(store: JournalStore) -> list[Outcome]:
         routing = Routing(store.core, lambda *_: False)
         redriving = Redriving(store.core, routing.concerns, _changes_nothing)
         return [
-            _outcome(queue, await redriving.planned(queue, await _ids(queue, selector)))
+            _with_expired(
+                _outcome(queue, await redriving.planned(queue, await _ids(queue, chosen.going))),
+                await _expired(queue, chosen),
+            )
             for queue in _queues(store, target)
         ]
 
@@ -180,36 +228,41 @@ async def _changes_nothing(*_: object) -> int:
     raise AssertionError("what is planned is not done")
 
 
-def _in_store(path: Path, target: str | None, selector: str | None) -> list[Outcome]:
+def _in_store(path: Path, target: str | None, chosen: Chosen) -> list[Outcome]:
     async def redrive_all(store: WritingStore) -> list[Outcome]:
         outcomes: list[Outcome] = []
         for queue in _queues(store, target):
-            at, ids = _path(queue), await _ids(queue, selector)
+            at, ids, stay = _path(queue), await _ids(queue, chosen.going), await _expired(queue, chosen)
             with suppress(NoOrigin):  # what it says is told as what becomes of the others
                 await store.redrive(at, ids)
             told = [dict(one) for one in store.core.events if one["event"] == "redriven"]
-            outcomes.append(_from_events(at, told))
+            outcomes.append(_with_expired(_from_events(at, told), stay))
         return outcomes
 
     store = open_for_writing(path)
     return trio.run(change_in, store, redrive_all, store.journals.run)
 
 
-def _in_mount(mount: Path, path: Path, target: str | None, selector: str | None) -> list[Outcome]:
+def _in_mount(mount: Path, path: Path, target: str | None, chosen: Chosen) -> list[Outcome]:
     """By what a shell would do. What became of it is told by the mount's events."""
+
+    async def expired(store: JournalStore) -> dict[QueuePath, Sequence[int]]:
+        return {_path(queue): await _expired(queue, chosen) for queue in _queues(store, target)}
+
     with opened(path, index=False) as store:
-        paths = [_path(queue) for queue in _queues(cast("JournalStore", store), target)]
-    outcomes = []
-    for at in paths:
+        paths = trio.run(expired, cast("JournalStore", store))
+    selector, outcomes = chosen.going, []
+    for at, stay in paths.items():
         folder = mount.joinpath(*(os.fsdecode(encode_name(name)) for name in at))
-        chosen = folder if selector is None else folder / ".where" / quote(selector, safe=" =<>()'\"")
+        from_ = folder if selector is None else folder / ".where" / quote(selector, safe=" =<>()'\"")
         before = _told(mount)
         try:
-            os.rename(chosen / _ALL, folder / ".redrive" / _ALL)
+            os.rename(from_ / _ALL, folder / ".redrive" / _ALL)
         except OSError as error:
             if error.errno not in (errno.EDESTADDRREQ, errno.ENOENT):
                 raise SystemFailure.from_os(error, folder, doing="send messages back") from error
-        outcomes.append(_from_events(at, [one for one in _told(mount) if one not in before]))
+        told = [one for one in _told(mount) if one not in before]
+        outcomes.append(_with_expired(_from_events(at, told), stay))
     return outcomes
 
 

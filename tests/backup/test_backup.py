@@ -14,8 +14,9 @@ import msgspec
 import pytest
 
 from journalfs.backup import Backups, places
+from journalfs.backup.keeping import Keep
 from journalfs.backup.manifest import PIECE_BYTES, encode, manifest_name, object_name
-from journalfs.errors import SystemFailure
+from journalfs.errors import SystemFailure, WrongCall
 from journalfs.store import open_store
 from tests.frozen import PristineStores
 from tests.kinds import first_is_quick
@@ -308,3 +309,37 @@ def test_what_a_list_shows_is_no_command_to_a_terminal(stores: PristineStores, t
     manifest = msgspec.structs.replace(backups.manifest(name), source="/a\x1b[2J\n")
     (tmp_path / manifest_name(name)).write_bytes(encode(manifest))
     assert "/a\\x1b[2J\\x0a\tclosed" in journalfs("backup", "list", tmp_path).stdout
+
+
+def test_days_weeks_and_months_keep_their_newest_backup() -> None:
+    days = ["01-10", "01-31", "02-01", "02-02", "02-08", "02-09", "02-09", "02-11"]
+    names = [f"2026-{day}T0{number}.00.00.000Z" for number, day in enumerate(days)]
+
+    def kept(**keep: int) -> list[str]:
+        chosen = Keep(**keep).chosen(names)
+        return [day for day, name in zip(days, names, strict=True) if name in chosen]
+
+    assert kept(newest=2) == ["02-09", "02-11"]
+    assert kept(daily=3) == ["02-08", "02-09", "02-11"]
+    assert Keep(daily=2).chosen(names) == {names[6], names[7]}, "of a day the newest"
+    assert kept(weekly=3) == ["02-01", "02-08", "02-11"], "a week begins on Monday"
+    assert kept(monthly=5) == ["01-31", "02-11"], "a month without a backup does not count"
+    assert kept(newest=1, monthly=2) == ["01-31", "02-11"]
+    assert kept(daily=1, weekly=2) == ["02-08", "02-11"]
+    with pytest.raises(WrongCall, match="at least one"):
+        kept(daily=0)
+
+
+@pytest.mark.rule("S-423")
+def test_what_days_keep_can_be_restored(stores: PristineStores, tmp_path: Path) -> None:
+    dest = tmp_path / "dest"
+    for _ in range(3):
+        run("backup", stores["orders-basic"], dest)
+    names = run("backup", "list", dest).split("\n")
+    dry = run("backup", "prune", "--keep-daily", "7", "--dry-run", dest)
+    assert dry.count("would be removed") == 2
+    assert run("backup", "list", dest).split("\n") == names
+    assert run("backup", "prune", "--keep-daily", "7", dest).count(": removed") == 2
+    run("restore", dest, tmp_path / "back")
+    assert equal(stores["orders-basic"], tmp_path / "back")
+    assert journalfs("backup", "prune", dest).returncode == 1

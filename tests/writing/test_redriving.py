@@ -83,6 +83,7 @@ def test_of_many_that_stay_some_are_named_and_all_counted(remount: Remount) -> N
     assert re.search(r"(\d+, ){19}\d+ and \d+ others stay: nothing says where they come from", said)
 
 
+@pytest.mark.rule("S-424")
 @pytest.mark.parametrize("mounted", first_is_quick(True, False), ids=["mounted", "closed"])
 def test_the_command(tmp_path: Path, mounted: bool) -> None:
     root, mountpoint = new_store(tmp_path / "data"), tmp_path / "mnt"
@@ -93,13 +94,17 @@ def test_the_command(tmp_path: Path, mounted: bool) -> None:
         dry = journalfs("dlq", "redrive", place, "--dry-run", "--json")
         assert (dry.returncode, dry.stderr) == (0, "")
         plan = json.loads(dry.stdout)
-        assert plan["sent"] == {"a::q": 3, "b:c::b/c": 1}
+        assert plan["sent"] == {"a::q": 2, "b:c::b/c": 1}
+        assert plan["staying"]["their time was over; --expired sends them back, too"] == 1
         some = journalfs("dlq", "redrive", place, "DLQ::DLQ", "--where", "tenant = 'x'")
         assert (some.stdout, some.stderr) == ("DLQ::DLQ: 1 sent back to a::q\n", "")
         done = journalfs("dlq", "redrive", place)
         assert done.returncode == 0, done.stderr
-        assert "DLQ::DLQ: 2 sent back to a::q\n" in done.stdout
+        assert "DLQ::DLQ: 1 sent back to a::q\n" in done.stdout
         assert "stay: nothing says where they come from\n" in done.stdout
+        assert "stay: their time was over; --expired sends them back, too\n" in done.stdout
+        late = journalfs("dlq", "redrive", place, "--expired", "--where", "_AMQ_ORIG_QUEUE = 'q'")
+        assert late.stdout == "DLQ::DLQ: 1 sent back to a::q\n", late.stderr
         assert "selector 'n >'" in journalfs("dlq", "redrive", place, "--where", "n >").stderr
         again = journalfs("dlq", "redrive", place, "--json")
         assert (again.returncode, json.loads(again.stdout)["sent"]) == (0, {})
