@@ -639,6 +639,9 @@ class Store(Protocol):
     def refused(self, what: str, reason: str) -> None:
         """Note a refused change for `.journalfs/events.jsonl`."""
 
+    def doubted(self, event: str, message: str) -> None:
+        """Note there what was not refused, and is hardly what its asker meant."""
+
     @property
     def permissions(self) -> KeptPermissions: ...
 

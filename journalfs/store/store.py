@@ -174,6 +174,9 @@ class JournalStore(Horizon):
         self.refusals[what.rpartition(": ")[2]] += 1
         self.core.events.add("refused", f"{what}: {reason}", level=20, what=what, reason=reason)
 
+    def doubted(self, event: str, message: str) -> None:
+        self.core.events.add(event, message)
+
     @property
     def permissions(self) -> KeptPermissions:
         if self._permissions is None:

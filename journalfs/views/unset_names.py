@@ -25,12 +25,20 @@ def unset_names(view: View, selector: str) -> tuple[str, str] | None:
     return None
 
 
-async def refuse_unset_names(view: View, selector: str) -> None:
-    """Raise `NamesUnset` if `selector` compares two names that no message of `view` has."""
+async def find_unset_names(view: View, selector: str) -> tuple[str, str] | None:
+    """As `unset_names`, while others go on."""
     for pair, probe in _probes(view, selector):
         await probe.find()
         if len(view) and not len(probe):
-            raise NamesUnset(selector, pair)
+            return pair
+    return None
+
+
+async def refuse_unset_names(view: View, selector: str) -> None:
+    """Raise `NamesUnset` if `selector` compares two names that no message of `view` has."""
+    pair = await find_unset_names(view, selector)
+    if pair is not None:
+        raise NamesUnset(selector, pair)
 
 
 def warning(view: View, selector: str) -> str | None:

@@ -18,6 +18,7 @@ import trio
 from pyfuse3 import EntryAttributes, FileNameT, ReaddirToken, SetattrFields, readdir_reply
 
 from journalfs import api
+from journalfs.errors import NamesUnset
 from journalfs.ids import Inode, MessageId
 from journalfs_mount.errnos import COMES_BACK, Noted, Refused, gone, no_such_name, nothing_else, refuse
 from journalfs_mount.names.being_written import Publications, RefusedNames, WrittenNames
@@ -570,6 +571,10 @@ def reply_dots(directory: Directory, token: ReaddirToken, start: int) -> bool:
 # ---- what is shared -----------------------------------------------------------------------------------
 
 
+WARNED_MAX: Final = 1024
+"""Selectors that are remembered as told of: an event more does no harm."""
+
+
 class MountContext:
     """The store, the kernel's view of it, and how to find one from the other."""
 
@@ -621,6 +626,8 @@ class MountContext:
         self.publishing: set[bytes] = set()
         """Real paths of what is staged and being published."""
         self.refused_names = RefusedNames()
+        self._warned: set[tuple[api.QueuePath, str]] = set()
+        """Queues and selectors of which an event said that they compare names that no message has."""
         self.pins: Pins = Pins() if of is None else of.pins
         self.staged_directories: WeakValueDictionary[int, Node] = WeakValueDictionary()
         """The node that each number of a real directory had last."""
@@ -681,6 +688,17 @@ class MountContext:
     def _refused(self, what: str, reason: str) -> None:
         self.store.refused(what, reason)
         self.report.refused_to(OWNER.get(), what, reason)
+
+    def warn_once(self, queue: api.QueuePath, selector: str, names: tuple[str, str]) -> None:
+        """Add an event about what a selector chooses of a queue, unless this mount has said so."""
+        known = (queue, selector)
+        if known in self._warned:
+            return
+        if len(self._warned) >= WARNED_MAX:
+            self._warned.clear()
+        self._warned.add(known)
+        doubt = NamesUnset(selector, names)
+        self.store.doubted(doubt.identifier, f"{'::'.join(queue)}: {doubt}")
 
     def staging(self) -> StagingArea:
         if self._staging is None:

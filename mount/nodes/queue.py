@@ -22,7 +22,7 @@ from urllib.parse import unquote_to_bytes
 from journalfs.api import Origins, Part, Queue, QueuePath, View
 from journalfs.errors import NameRefused, SelectorError
 from journalfs.ids import MessageId
-from journalfs.views.unset_names import refuse_unset_names
+from journalfs.views.unset_names import find_unset_names, refuse_unset_names
 from journalfs_mount.errnos import refuse
 from journalfs_mount.names import grammar
 from journalfs_mount.nodes import base
@@ -352,6 +352,52 @@ class SelectionDirectory(ShownView):
 
     def extended_attributes(self) -> Mapping[str, bytes]:
         return {"user.journalfs.selector": self._selector().encode()}
+
+    async def find_out(self) -> None:
+        """And tell, once, of a selector that compares two names which no message has: it chooses all messages
+        or none, and nobody who lists them is refused anything.
+        """
+        await super().find_out()
+        view, selector = self._of.view(), self._selector()
+        pair = await find_unset_names(view, selector)
+        if pair is not None:
+            self.context.warn_once(self.queue_path(), selector, pair)
+
+    def named_children(self) -> Mapping[bytes, Callable[[], base.Node]]:
+        status = partial(SelectionStatus, self.context, self._status, self.address_name, self)
+        return {**super().named_children(), grammar.STATUS_NAME: status}
+
+    def _status(self) -> RenderedFile:
+        return RenderedFile(lambda: json_text(self._facts()), self.mtime_ns)
+
+    def _facts(self) -> Mapping[str, object]:
+        view, (address, queue) = self.view(), self.queue_path()
+        files = [*view.parts(), *view.tails()]
+        return {
+            "address": address,
+            "queue": queue,
+            "selector": self._selector(),
+            "messages": len(view),
+            "lineBytes": sum(one.size_bytes for one in files),
+        }
+
+
+class SelectionStatus(VirtualFileNode):
+    """`.status` of a selection: how many messages it has."""
+
+    def __init__(
+        self,
+        context: base.MountContext,
+        find: Callable[[], RenderedFile],
+        address_name: str,
+        of: SelectionDirectory,
+    ) -> None:
+        super().__init__(context, find, address_name)
+        self._of = of
+
+    @property
+    def selection(self) -> base.Selection | None:
+        return self._of
 
 
 class OriginsDirectory(SelectionsDirectory):

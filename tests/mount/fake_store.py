@@ -429,6 +429,7 @@ class FakeStore:
         self.by_name: dict[str, FakeAddress] = {}
         self.closed = False
         self.refusals: list[tuple[str, str]] = []
+        self.doubts: list[tuple[str, str]] = []
         self.waking = Waking()
         self.following: Callable[[], Awaitable[None]] = trio.sleep_forever
         self._slots = 0
@@ -525,6 +526,9 @@ class FakeStore:
 
     def refused(self, what: str, reason: str) -> None:
         self.refusals.append((what, reason))
+
+    def doubted(self, event: str, message: str) -> None:
+        self.doubts.append((event, message))
 
     async def follow(self) -> None:
         await self.following()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -51,6 +52,36 @@ def test_names_that_occur_are_compared(address: Address, selector: str) -> None:
     there = publish(queue)
     (queue.path / ".where" / selector / ".all.jsonl").unlink()
     assert bodies(queue) == ([] if "red" in selector else there)
+
+
+@pytest.mark.rule("S-425")
+def test_who_lists_or_reads_in_a_mount_is_warned_by_an_event(address: Address) -> None:
+    queue = address.first
+    publish(queue)
+    chosen = queue.path / ".where" / FAULTY[0]
+    assert len(os.listdir(chosen / ".messages")) == 3
+    assert (chosen / ".all.jsonl").read_bytes().count(b"\n") == 3
+    assert os.listdir(queue.path / ".where" / "color = 'red'" / ".messages")
+    said = [one["message"] for one in address.mount.events() if one["event"] == "selector-names-unset"]
+    said = [one for one in said if one.startswith(address.name)]
+    assert len(said) == 1, "once for a selector of a queue"
+    assert "text stands in single quotes: region = 'EU'" in said[0]
+
+
+@pytest.mark.rule("S-426")
+def test_status_of_a_selection_counts(address: Address) -> None:
+    queue = address.first
+    publish(queue)
+    for selector, count in (("color = 'red'", 3), ("color = 'blue'", 0)):
+        status = json.loads((queue.path / ".where" / selector / ".status").read_text())
+        assert (status["messages"], status["selector"]) == (count, selector)
+        assert (status["address"], status["queue"]) == (address.name, queue.path.name)
+        size_bytes = (queue.path / ".where" / selector / ".all.jsonl").stat().st_size
+        assert status["lineBytes"] == size_bytes
+    write_at_once(queue.path / "in.txt", [b"blue?\n"])
+    inner = queue.path / ".where" / "color IS NULL" / ".where" / "JMSPriority = 4" / ".status"
+    assert json.loads(inner.read_text())["messages"] == 1
+    assert ".status" not in os.listdir(queue.path / ".where" / "color = 'red'")
 
 
 @pytest.mark.rule("S-374")
