@@ -52,6 +52,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "undo": ("journalfs.cli.undo:undo", "Bring back what was removed or taken through a mount."),
     "umount": ("journalfs.cli.mount:umount", "Unmount a store, and return when its locks are free."),
     "why": ("journalfs.cli.why:why", "Say why a mount refused something, and what to do."),
+    "xa": ("journalfs.cli.xa:xa", "List prepared transactions, or decide one."),
 }
 """Name -> where the click command is (`module:attribute`) and the line that `journalfs --help` shows."""
 

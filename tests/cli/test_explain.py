@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
+import journalfs as library
 from tests.cli.running import journalfs, objects
 from tests.frozen import PristineStores
+from tests.mounting import JOURNALFS, mounted_for_writing
 
 
 def test_every_file_is_explained(stores: PristineStores) -> None:
@@ -60,3 +66,75 @@ def test_a_prepared_transaction_keeps_every_data_log_of_an_amq_message_store(sto
     for tx in found:
         assert f"transaction {tx['id']} ({tx['xid']}), prepared: " in text
     assert text.count(f"it keeps every data log of {store}: none is deleted or archived until") == 2
+
+
+@pytest.mark.rule("S-427")
+def test_a_summary_says_what_keeps_files_and_its_commands_free_them(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    assert journalfs("create", store, "--bare").returncode == 0
+    with (store / "journalfs.toml").open("a") as toml:
+        toml.write('journal-file-size = "100K"\n[address-settings."#"]\nmax-size-messages = 20\n')
+        toml.write('address-full-policy = "PAGE"\n')
+    lines = "".join(f"{number}" + "x" * 900 + "\n" for number in range(30))
+    with mounted_for_writing(store, tmp_path / "mnt") as mounted:
+        for queue in ("big/big", "small/small"):
+            (mounted.path / queue).mkdir(parents=True)
+        (mounted.path / "small/in.txt").write_text("one\n")
+        (mounted.path / "big/in.txt").write_text(lines)
+        (mounted.path / "big/in.txt").write_text("to pages\n" * 10)
+        (mounted.path / "big/body.bin").write_bytes(b"y" * 200_000)
+        (in_mount, _, _) = objects("explain", mounted.path, "--summary", "--json")
+        assert in_mount["command"] == f"mv {mounted.path}/big/big/.all.jsonl big.jsonl"
+    big, small, rest = objects("explain", store, "--summary", "--json")
+    assert (big["queue"], big["messages"], small["queue"], small["messages"]) == (
+        "big::big",
+        41,
+        "small::small",
+        1,
+    )
+    assert big["pageMessages"] == 11
+    assert big["pageFiles"] >= 1
+    assert (big["bodies"], big["bodyBytes"]) == (1, 200_000)
+    assert small["journalFiles"]
+    assert (small["pageFiles"], small["bodies"]) == (0, 0)
+    assert rest["command"] == f"journalfs compact {store}"
+    table = journalfs("explain", store, "--summary").stdout.splitlines()
+    assert [line.split("\t")[0] for line in table] == ["big::big", "small::small"]
+    done = subprocess.run(
+        ["bash", "-c", big["command"].replace("journalfs", str(JOURNALFS), 1)], cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0
+    assert len((tmp_path / "big.jsonl").read_bytes().splitlines()) == 41
+    (left, _) = objects("explain", store, "--summary", "--json")
+    assert left["queue"] == "small::small"
+    assert not [*(store / "large-messages").glob("*.msg")]
+
+
+@pytest.mark.rule("S-428")
+def test_prepared_transactions_are_listed_and_decided(
+    store_copy: Callable[[str], Path], tmp_path: Path
+) -> None:
+    store = store_copy("transactions")
+    first, second = objects("xa", store, "--json")
+    assert first["sends"] or first["acknowledges"]
+    assert journalfs("xa", store).stdout.count("\n") == 2
+    assert journalfs("xa", store, "commit").returncode == 1
+    assert "no such prepared transaction" in journalfs("xa", store, "commit", "nope").stderr
+    done = journalfs("xa", store, "rollback", first["xid"])
+    assert (done.returncode, done.stdout) == (0, f"{first['xid']}: rolled back\n"), done.stderr
+    assert [one["xid"] for one in objects("xa", store, "--json")] == [second["xid"]]
+    before = counts(store)
+    with mounted_for_writing(store, tmp_path / "mnt") as mounted:
+        assert "no such" in journalfs("xa", mounted.path, "commit", first["xid"]).stderr
+        done = journalfs("xa", mounted.path, "commit", second["xid"])
+        assert (done.returncode, done.stdout) == (0, f"{second['xid']}: committed\n"), done.stderr
+        assert journalfs("xa", mounted.path).stdout == ""
+    after = counts(store)
+    came = {queue: after[queue] - before[queue] for queue in after if after[queue] != before[queue]}
+    assert came == second["sends"], "what it acknowledged was out of sight before"
+
+
+def counts(store: Path) -> dict[str, int]:
+    """Messages by queue, without those that prepared transactions hold or send."""
+    with library.open(store) as found:
+        return {queue.name: int(queue.status()["messages"]) for queue in found.queues()}
