@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from journalfs.engine import waiting
+from journalfs.errors import JournalfsError
 from journalfs.ids import MessageId
 
 Bytes: TypeAlias = bytes | memoryview
@@ -639,7 +640,7 @@ class Store(Protocol):
     def refused(self, what: str, reason: str) -> None:
         """Note a refused change for `.journalfs/events.jsonl`."""
 
-    def doubted(self, event: str, message: str) -> None:
+    def doubted(self, what: str, doubt: JournalfsError) -> None:
         """Note there what was not refused, and is hardly what its asker meant."""
 
     @property

@@ -174,8 +174,8 @@ class JournalStore(Horizon):
         self.refusals[what.rpartition(": ")[2]] += 1
         self.core.events.add("refused", f"{what}: {reason}", level=20, what=what, reason=reason)
 
-    def doubted(self, event: str, message: str) -> None:
-        self.core.events.add(event, message)
+    def doubted(self, what: str, doubt: JournalfsError) -> None:
+        self.core.events.add(doubt.identifier, f"{what}: {doubt}")
 
     @property
     def permissions(self) -> KeptPermissions:

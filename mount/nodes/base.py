@@ -697,8 +697,7 @@ class MountContext:
         if len(self._warned) >= WARNED_MAX:
             self._warned.clear()
         self._warned.add(known)
-        doubt = NamesUnset(selector, names)
-        self.store.doubted(doubt.identifier, f"{'::'.join(queue)}: {doubt}")
+        self.store.doubted("::".join(queue), NamesUnset(selector, names))
 
     def staging(self) -> StagingArea:
         if self._staging is None:

@@ -28,7 +28,7 @@ from journalfs.api import (
     VirtualDirectory,
     VirtualFile,
 )
-from journalfs.errors import SelectorError
+from journalfs.errors import JournalfsError, SelectorError
 from journalfs.ids import MessageId
 from journalfs.live.waking import Waking
 from journalfs.store.permissions import KeptPermissions
@@ -527,8 +527,8 @@ class FakeStore:
     def refused(self, what: str, reason: str) -> None:
         self.refusals.append((what, reason))
 
-    def doubted(self, event: str, message: str) -> None:
-        self.doubts.append((event, message))
+    def doubted(self, what: str, doubt: JournalfsError) -> None:
+        self.doubts.append((what, str(doubt)))
 
     async def follow(self) -> None:
         await self.following()
