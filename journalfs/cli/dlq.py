@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,17 +22,18 @@ from journalfs.cli.common import (
     find_queues,
     force_option,
     json_option,
+    named_queue,
     opened,
     say,
     store_argument,
     through_option,
     write_json,
 )
+from journalfs.cli.letters import Chosen, Edited, edit_in_mount, edit_in_store, edited, told
 from journalfs.errors import NoOrigin, SystemFailure, WrongCall
 from journalfs.exchange.targets import mounted_store
-from journalfs.format.core_message import ACTUAL_EXPIRY
 from journalfs.selector import compile_selector
-from journalfs.store.write.opening import change_in, open_for_writing
+from journalfs.store.write.opening import change, change_in, open_for_writing
 from journalfs.views.origins import takes_letters
 from journalfs.views.unset_names import refuse_unset_names
 from journalfs_mount.names.grammar import encode_name
@@ -70,29 +72,9 @@ class Outcome(NamedTuple):
         return ", ".join(map(str, ids)) + f" and {others} others" * (others > 0)
 
 
-class Chosen(NamedTuple):
-    """Which messages of a queue are to go."""
-
-    selector: str | None
-    expired: bool
-
-    @property
-    def going(self) -> str | None:
-        """The selector of those that go; None: all."""
-        return self.selector if self.expired else self._and(f"{ACTUAL_EXPIRY} IS NULL")
-
-    @property
-    def left_expired(self) -> str | None:
-        """The selector of those that stay since their time was over; None: none do."""
-        return None if self.expired else self._and(f"{ACTUAL_EXPIRY} IS NOT NULL")
-
-    def _and(self, condition: str) -> str:
-        return condition if self.selector is None else f"{condition} AND ({self.selector})"
-
-
 @click.group()
 def dlq() -> None:
-    """Send dead letters and expired messages back to where they came from."""
+    """Send dead letters and expired messages back to where they came from, edited if need be."""
 
 
 @dlq.command(epilog="Example: journalfs dlq redrive /mnt/broker DLQ::DLQ --where \"tenant = 'a'\"")
@@ -138,6 +120,66 @@ def redrive(
     for one in outcomes:
         for line in one.lines():
             say(line)
+
+
+@dlq.command(epilog="Example: journalfs dlq edit /mnt DLQ::DLQ --jq '.body |= ltrimstr(\"x\")' --redrive")
+@store_argument
+@click.argument("queue", metavar="ADDRESS::QUEUE")
+@click.option("--jq", "program", metavar="PROGRAM", required=True, help="Makes of a line the one to be sent.")
+@click.option("--where", "selector", metavar="SELECTOR", help="Only messages that this selector accepts.")
+@click.option("--redrive", "goes_back", is_flag=True, help="Send them back to where they came from.")
+@click.option("--expired", is_flag=True, help="Expired messages, too; without it they stay.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; print the lines to be sent.")
+@force_option
+@json_option
+def edit(
+    *,
+    store: Path,
+    queue: str,
+    program: str,
+    selector: str | None,
+    goes_back: bool,
+    expired: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Change messages of a queue of STORE, or of what is mounted there, by a program of jq: all of them in
+    one transaction, or none.
+
+    The program gets each message as its envelope line, and gives one object for it. Edited messages have new
+    ids, and no duplicate id. Without --redrive they stay in the queue, behind the others. It needs jq.
+    """
+    address, name = named_queue(queue)
+    if name is None:
+        raise WrongCall(f"{queue!r}: say which queue is meant, as ADDRESS::QUEUE")
+    if selector is not None:
+        compile_selector(selector)
+    path, chosen = (address, name), Chosen(selector, expired)
+
+    def make(found: Sequence[bytes], known: Sequence[QueuePath]) -> Edited:
+        done = edited(path, found, program, redrive=goes_back, known=known)
+        if dry_run:
+            for made in done.lines.values():
+                sys.stdout.buffer.writelines(made)
+            return Edited()
+        return done
+
+    if mounted_store(store) is not None:
+        done = edit_in_mount(store, path, chosen.going, make)
+    else:
+        done = change(store, lambda opened: edit_in_store(opened, path, chosen.going, make))
+    if dry_run:
+        return
+    if as_json:
+        write_json([told(path, done)])
+        return
+    for target, made in done.lines.items():
+        where = f"sent back to {SEPARATOR.join(target)}" if goes_back else "edited"
+        say(f"{queue}: {len(made)} {where}")
+    for why, count in done.stayed.items():
+        say(f"{queue}: {count} stay: {why}")
+    if not done.lines and not done.stayed:
+        say(f"{queue}: nothing to edit")
 
 
 def _queues(store: JournalStore, target: str | None) -> list[StoreQueue]:

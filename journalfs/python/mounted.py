@@ -448,6 +448,11 @@ class MountedTransaction:
         self._folder = folder
         self._number = 0
 
+    @property
+    def folder(self) -> Path:
+        """Its directory in the mount."""
+        return self._folder
+
     async def publish(self, place: Place, lines: bytes) -> None:
         folder = self._folder / folder_name(place[0])
         if place[1] is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from journalfs.errors import EXIT_WRONG_CALL
+from journalfs.errors import EXIT_WRONG_CALL, DependencyMissing
 from tests.kinds import first_is_quick
 from tests.mounting import MountedStore, journalfs, mounted_for_writing, read_lines
 from tests.writing.conftest import Remount, bodies, errno_of, new_store, shell
@@ -124,3 +124,57 @@ def test_a_store_without_dead_letter_addresses_is_asked_which_queue_is_meant(tmp
     done = journalfs("dlq", "redrive", new_store(tmp_path / "store"))
     assert done.returncode == EXIT_WRONG_CALL
     assert done.stderr.startswith("journalfs: no settings send dead letters")
+
+
+@pytest.mark.rule("S-430")
+@pytest.mark.parametrize("mounted", first_is_quick(True, False), ids=["mounted", "closed"])
+def test_letters_are_edited_and_sent_back_at_once(tmp_path: Path, mounted: bool) -> None:
+    root, mountpoint = new_store(tmp_path / "data"), tmp_path / "mnt"
+
+    def run(place: Path) -> None:
+        call = ("dlq", "edit", place, "DLQ::DLQ")
+        for program, said in ((".body |=", "jq: error"), ("empty", "one object"), (".body, .", "one object")):
+            done = journalfs(*call, "--jq", program)
+            assert (done.returncode, said in done.stderr) == (EXIT_WRONG_CALL, True), done.stderr
+            assert "nothing was changed" in done.stderr
+        dry = journalfs(*call, "--jq", '.body |= "E" + .  # edited', "--redrive", "--dry-run")
+        assert [json.loads(line)["body"] for line in dry.stdout.splitlines()] == ["Ea1", "Ea2", "Eb1"]
+        done = journalfs(*call, "--jq", '.body |= "E" + .', "--where", "tenant = 'x'", "--redrive")
+        assert (done.stdout, done.stderr) == ("DLQ::DLQ: 1 sent back to a::q\n", "")
+        assert "selector 'n >'" in journalfs(*call, "--jq", ".", "--where", "n >").stderr
+        done = journalfs(*call, "--jq", '.properties.again = true | .body |= "F" + .', "--redrive", "--json")
+        found = json.loads(done.stdout)
+        assert (found["edited"], found["to"]) == (2, {"a::q": 1, "b:c::b/c": 1})
+        assert sorted(found["stayed"]) == [
+            "nothing says where they come from",
+            "there is no queue a::no more any more",
+        ]
+        done = journalfs(*call, "--jq", '.body = "here"', "--where", "_AMQ_ORIG_QUEUE = 'no more'")
+        assert done.stdout == "DLQ::DLQ: 1 edited\n", done.stderr
+
+    with mounted_for_writing(root, mountpoint) as mount:
+        filled(mount)
+        if mounted:
+            run(mountpoint)
+    if not mounted:
+        run(root)
+    with mounted_for_writing(root, mountpoint) as mount:
+        lines = {line["body"]: line for line in mount.queue("a", "q").lines()}
+        assert sorted(lines) == ["Ea1", "Fa2"]
+        assert lines["Ea1"]["properties"] == {"tenant": "x"}, "notes are taken away"
+        assert lines["Fa2"]["properties"] == {"tenant": "y", "again": True}
+        assert bodies(mount.queue("DLQ")) == ["a3", "sent", "here"], "the expired one stays"
+        assert mount.queue("DLQ").lines()[-1]["properties"]["_AMQ_ORIG_QUEUE"] == "no more"
+        assert not [*(mount.path / ".journalfs/transactions").glob("*-*")]
+
+
+def test_without_jq_nothing_is_edited(tmp_path: Path) -> None:
+    store = new_store(tmp_path / "store")
+    with mounted_for_writing(store, tmp_path / "mnt") as mount:
+        filled(mount)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PATH", str(tmp_path))
+            done = journalfs("dlq", "edit", mount.path, "DLQ::DLQ", "--jq", ".", env={**os.environ})
+        assert done.returncode == DependencyMissing.exit_code, done.stderr
+        assert "needs the program jq" in done.stderr
+        assert len(bodies(mount.queue("DLQ"))) == len(LETTERS)
