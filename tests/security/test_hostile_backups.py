@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from journalfs.backup import Backups
+from journalfs.backup.keeping import Keep
 from journalfs.backup.manifest import (
     FORMAT,
     PIECE_BYTES,
@@ -97,7 +98,10 @@ def test_a_place_of_links_leads_nowhere(place: Path, tmp_path: Path) -> None:
     backups = describe(place)
     (place / "objects").rename(tmp_path / "objects")
     (place / "objects").symlink_to(homes)
-    for call in (lambda: backups.prune(1), lambda: backups.place.write(object_name(hash_of(b"x")), b"x")):
+    for call in (
+        lambda: backups.prune(Keep(1)),
+        lambda: backups.place.write(object_name(hash_of(b"x")), b"x"),
+    ):
         with pytest.raises(SystemFailure, match="not a file of the store"):
             call()
     (place / "backups/one.json").unlink()
