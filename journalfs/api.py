@@ -637,6 +637,9 @@ class Store(Protocol):
     def user_limits(self) -> Mapping[str, int]:
         """How much one user may hold of what is shared, by the names of the settings that say so."""
 
+    def metrics_for(self, shown: Callable[[str, str | None], bool]) -> SlowFile:
+        """What Prometheus is told of the store, of addresses (None) and queues alone that are `shown`."""
+
     def refused(self, what: str, reason: str) -> None:
         """Note a refused change for `.journalfs/events.jsonl`."""
 

@@ -11,6 +11,7 @@ from journalfs.broker.limits.disk_limits import disk_limits, space_of
 from journalfs.errors import SystemFailure
 from journalfs.live.content import total_messages
 from journalfs.live.settings import settings_in_force
+from journalfs.live.virtual import SlicedFile
 from journalfs.metrics.flows import Flows
 from journalfs.metrics.samples import Samples
 from journalfs.views.views import SELECTIONS
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 Shown = Callable[[str, str | None], bool]
 """Whether an address (None), or a queue, is shown to whoever asks."""
+
+QUEUES_SHOWN: Final = 100
+"""In a file that each user of a mount may read, and of which a copy is kept for each."""
 
 _FLAGS: Final = {
     "journalfs_read_only": "readOnly",
@@ -70,6 +74,18 @@ class StoreMetrics:
     async def text(self, slices: Slices) -> bytes:
         """All of it as Prometheus text."""
         return (await self.samples(slices)).text()
+
+    def file(self, shown: Shown) -> SlicedFile:
+        """A file with the samples of the `QUEUES_SHOWN` deepest queues that are `shown`, for one reader."""
+        core = self._store.core
+
+        async def make(slices: Slices) -> bytes:
+            return (await self.samples(slices, shown)).top(QUEUES_SHOWN).text()
+
+        # Each second anew: what is shown may be otherwise without the store being so.
+        now_ms = core.clock.now_ms
+        version = lambda: (core.epoch, core.waking.count, now_ms() // 1000)  # noqa: E731
+        return SlicedFile(make, lambda: now_ms() * 1_000_000, version)
 
     async def samples(self, slices: Slices, shown: Shown = everything) -> Samples:
         """Measure the store, without addresses and queues that are not `shown`. Addresses whose

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 from journalfs import door
 from journalfs.account.taking import status_of
-from journalfs.api import ByteSource, History, Snapshots, Usage, VirtualDirectory
+from journalfs.api import ByteSource, History, SlowFile, Snapshots, Usage, VirtualDirectory
 from journalfs.bindings.model import Address as AddressModel
 from journalfs.bindings.model import BindingsState
 from journalfs.bindings.model import Queue as QueueModel
@@ -141,6 +141,9 @@ class JournalStore(Horizon):
         from journalfs.metrics.measuring import StoreMetrics  # noqa: PLC0415 - few commands ask
 
         return StoreMetrics(self)
+
+    def metrics_for(self, shown: Callable[[str, str | None], bool]) -> SlowFile:
+        return self.metrics.file(shown)
 
     def consumers_of(self, queue_id: QueueId) -> int:
         """How many readers of `.take` a queue has."""

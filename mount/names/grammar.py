@@ -34,6 +34,7 @@ COMMITTED_DIRECTORY: Final = b"committed"
 ROLLED_BACK_DIRECTORY: Final = b"rolled-back"
 UNDO_NAME: Final = b".undo"
 REFUSED_NAME: Final = b".refused.jsonl"
+METRICS_NAME: Final = b".metrics"
 REPLAY_NAME: Final = b".replay"
 TAIL_NAME: Final = b"_tail.jsonl"
 ALL_NAME: Final = b".all.jsonl"
@@ -55,6 +56,7 @@ VIEW_NAMES: Final = frozenset(
         *(ALL_NAME, BY_ORIGIN_DIRECTORY, BY_REASON_DIRECTORY, CONTROL_DIRECTORY, DELIVERING_DIRECTORY),
         *(FOLLOW_NAME, MESSAGES_DIRECTORY, SCHEDULED_DIRECTORY, SETTINGS_NAME, STATUS_NAME, TAIL_NAME),
         *(TAKE_NAME, WHERE_DIRECTORY, FAILED_DIRECTORY, EXPIRED_DIRECTORY, REDRIVE_DIRECTORY, REFUSED_NAME),
+        METRICS_NAME,
     )
 )
 """Of views in the directory of an address or queue: nothing is staged under one of these."""

@@ -8,15 +8,17 @@ from typing import ClassVar, Final
 
 from pyfuse3 import EntryAttributes
 
-from journalfs.api import Permissions, VirtualDirectory, VirtualFile
+from journalfs.api import Permissions, SlowFile, VirtualDirectory, VirtualFile
 from journalfs_mount.names import grammar
-from journalfs_mount.nodes.base import Entry, Node, OpenedFile
+from journalfs_mount.nodes.base import Entry, MountContext, Node, OpenedFile
 from journalfs_mount.nodes.history import HistoryDirectory
 from journalfs_mount.nodes.removed import RemovedDirectory
 from journalfs_mount.nodes.report import TextSource
 from journalfs_mount.nodes.root import ControlNode, StoreDirectory
 from journalfs_mount.nodes.snapshots import SnapshotsDirectory
 from journalfs_mount.nodes.transactions import TransactionsDirectory
+from journalfs_mount.nodes.virtual import VirtualFileNode
+from journalfs_mount.process.proc import groups_of
 from journalfs_mount.process.shares import ASKER
 
 
@@ -51,6 +53,8 @@ class MountControl(ControlNode):
 
 
 EVERYBODY_READS: Final = Permissions(0o444)
+READERS_MAX: Final = 64
+"""Users, with their groups, of whom the text that they were given last is kept."""
 
 
 class OwnRefusals(Node):
@@ -72,6 +76,28 @@ class OwnRefusals(Node):
         return OpenedFile(self.inode, self.context.now_ns(), content, direct_io=True, keep_cache=False)
 
 
+class OwnMetrics(VirtualFileNode):
+    """`.metrics`: what Prometheus is told, of queues alone that its reader may read."""
+
+    def __init__(self, context: MountContext) -> None:
+        super().__init__(context, self._of_asker)
+        self._files: dict[tuple[int, int, frozenset[int] | None], SlowFile] = {}
+        """By user, group and further groups of who asked."""
+
+    def permissions(self) -> Permissions | None:
+        """Where an address has permissions of its own, its readers are let in here, too."""
+        return EVERYBODY_READS if self.context.kept_permissions else None
+
+    def _of_asker(self) -> SlowFile:
+        asker = ASKER.get()
+        reader = asker.uid, asker.gid, groups_of(asker.thread)
+        if reader not in self._files:
+            if len(self._files) >= READERS_MAX:
+                self._files.clear()
+            self._files[reader] = self.context.store.metrics_for(self.context.rights.reads)
+        return self._files[reader]
+
+
 class RootDirectory(StoreDirectory):
     """The store that is mounted."""
 
@@ -80,4 +106,6 @@ class RootDirectory(StoreDirectory):
     def find(self, name: bytes) -> Node | None:
         if name == grammar.REFUSED_NAME:
             return self.enter(name, partial(OwnRefusals, self.context))
+        if name == grammar.METRICS_NAME:
+            return self.enter(name, partial(OwnMetrics, self.context))
         return super().find(name)

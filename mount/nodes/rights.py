@@ -68,6 +68,14 @@ class Rights:
         """Raise EACCES unless the asker may read each place that is copied, and write to each target."""
         self.require(looked_at=looked_at, targets=targets)
 
+    def reads(self, address: str, queue: str | None) -> bool:
+        """Whether the asker may read a queue, or enter and list an address."""
+        try:
+            self.require(looked_at=[(address, queue)])
+        except Refused:
+            return False
+        return True
+
     def require_maker(self, made: Permissions, what: str) -> None:
         """Raise EACCES unless the asker may do everything with a transaction, as its maker and root may."""
         entry = self._directory(made)

@@ -23,6 +23,7 @@ from journalfs.api import (
     Origins,
     Part,
     Queue,
+    SlowFile,
     Usage,
     View,
     VirtualDirectory,
@@ -526,6 +527,9 @@ class FakeStore:
 
     def refused(self, what: str, reason: str) -> None:
         self.refusals.append((what, reason))
+
+    def metrics_for(self, shown: Callable[[str, str | None], bool]) -> SlowFile:
+        raise AssertionError("no test asks")
 
     def doubted(self, what: str, doubt: JournalfsError) -> None:
         self.doubts.append((what, str(doubt)))

@@ -408,3 +408,27 @@ def test_settings_of_an_address_take_the_rights_of_its_queues(shared: Shared) ->
     assert shared.bob.does(set_it) == "ok"
     assert shared.bob.does("os.removexattr('box', 'user.journalfs.expiry-address')") == "ok"
     (shared.root / "box/box").chmod(0o700)
+
+
+@pytest.mark.rule("S-431")
+def test_metrics_are_of_queues_that_their_reader_may_read(shared: Shared) -> None:
+    (shared.root / "own/in.txt").write_text("one\n")
+    box, own = shared.root / "box/box", shared.root / "own/own"
+    box.chmod(0o700)
+    shows = "assert (b'queue=\"{0}\"' in read('.metrics')) is {1}"
+    try:
+        assert shared.bob.does(shows.format("own", True)) == "ok"
+        assert shared.bob.does(shows.format("box", False)) == "ok"
+        box.chmod(0o705)
+        other = Actor(ANNE + 7, shared.root)
+        try:
+            assert other.does("read('.journalfs/metrics')") == "EACCES"
+            assert other.does("assert b'journalfs_up 1.0' in read('.metrics')") == "ok"
+            assert other.does("put('.metrics')") in {"EACCES", "EPERM"}
+        finally:
+            other.end()
+        assert (shared.root / ".metrics").read_bytes().count(b"journalfs_queue_messages{") >= 2
+        assert ".metrics" not in os.listdir(shared.root)
+    finally:
+        box.chmod(0o700)
+    assert own.is_dir()
