@@ -73,14 +73,15 @@ class StoreMetrics:
 
     async def text(self, slices: Slices) -> bytes:
         """All of it as Prometheus text."""
-        return (await self.samples(slices)).text()
+        return await (await self.samples(slices)).text(slices)
 
     def file(self, shown: Shown) -> SlicedFile:
         """A file with the samples of the `QUEUES_SHOWN` deepest queues that are `shown`, for one reader."""
         core = self._store.core
 
         async def make(slices: Slices) -> bytes:
-            return (await self.samples(slices, shown)).top(QUEUES_SHOWN).text()
+            found = await self.samples(slices, shown)
+            return await (await found.top(QUEUES_SHOWN, slices)).text(slices)
 
         # Each second anew: what is shown may be otherwise without the store being so.
         now_ms = core.clock.now_ms
@@ -92,7 +93,7 @@ class StoreMetrics:
         `enable-metrics` is false are left out. Raises SystemFailure.
         """
         found = Samples()
-        self._add_store(found)
+        await self._add_store(found, slices)
         await self._add_disks(found, slices)
         settings = settings_in_force(self._store.core)
         there: set[int] = set()
@@ -112,8 +113,9 @@ class StoreMetrics:
 
     # -- the store -------------------------------------------------------------------------------------------
 
-    def _add_store(self, found: Samples) -> None:
+    async def _add_store(self, found: Samples, slices: Slices) -> None:
         status, core = self._store.status(), self._store.core
+        await slices.pause()
         found.add("journalfs_up", 1)
         for name, key in _FLAGS.items():
             found.add(name, status.get(key) not in (None, False))
@@ -121,6 +123,7 @@ class StoreMetrics:
         found.add("journalfs_state_bytes", core.loader.state.counts().memory_bytes)
         found.add("journalfs_selection_bytes", SELECTIONS.size_bytes)
         _add_account(found, core)
+        await slices.pause()
         for event, count in sorted(core.events.counts.items()):
             found.add("journalfs_events_total", count, event)
         for name, count in sorted(self._store.refusals.items()):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from heapq import nsmallest
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from journalfs.metrics.families import BY_NAME, FAMILIES, OF_ADDRESS, OF_QUEUE
 from journalfs.showing import printable
+
+if TYPE_CHECKING:
+    from journalfs.engine.waiting import Slices
 
 Labels = tuple[str, ...]
 """Values of a family's labels, in its order."""
@@ -16,6 +21,10 @@ Labels = tuple[str, ...]
 OTHERS: Final = "(others)"
 """Address and queue of what is joined."""
 
+TOGETHER: Final = 256
+"""Samples that are worked on before others may go on."""
+
+_Thing = TypeVar("_Thing")
 _ESCAPED: Final = re.compile(r'["\\]')
 
 
@@ -30,7 +39,7 @@ class Samples:
         assert len(labels) == len(BY_NAME[family].labels), family
         self.values.setdefault(family, {})[labels] = float(value)
 
-    def top(self, most: int) -> Samples:
+    async def top(self, most: int, slices: Slices) -> Samples:
         """Return the same with samples of at most `most` queues, those with the most messages, and of as many
         addresses; all others are one queue `(others)` of the address `(others)`. So a store of 100,000 queues
         costs Prometheus no more than one of `most`.
@@ -38,41 +47,74 @@ class Samples:
         depths = self.values.get("journalfs_queue_messages", {})
         if len(depths) <= most:
             return self
-        deepest = sorted(depths, key=lambda one: (-depths[one], one))[:most]
-        names: dict[tuple[str, ...], set[Labels]] = {
+        deepest = await _deepest(depths, most, slices)
+        named: dict[Labels, set[Labels]] = {
             OF_QUEUE: set(deepest),
             OF_ADDRESS: {(address,) for address, _ in deepest},
         }
         joined = Samples()
         for name, values in self.values.items():
-            family = BY_NAME[name]
-            kept: dict[Labels, float] = {}
-            others: list[float] = []
-            named = names.get(family.labels)
-            for labels, value in values.items():
-                if named is None or labels in named:
-                    kept[labels] = value
-                else:
-                    others.append(value)
-            if others:
-                kept[(OTHERS,) * len(family.labels)] = sum(others) if family.joined == "sum" else max(others)
-            joined.values[name] = kept
+            labels = BY_NAME[name].labels
+            kept = named.get(labels)
+            joined.values[name] = values if kept is None else await _joined(name, values, kept, slices)
         return joined
 
-    def text(self) -> bytes:
+    async def text(self, slices: Slices) -> bytes:
         """The format that Prometheus reads: a family after the other."""
-        return b"".join(self.pieces())
+        pieces = []
+        for piece in self._pieces():
+            pieces.append(piece)
+            await slices.pause()
+        return b"".join(pieces)
 
-    def pieces(self) -> Iterator[bytes]:
-        """The same, a piece for each family."""
+    def _pieces(self) -> Iterator[bytes]:
+        """The same, some lines at a time."""
         for family in FAMILIES:
             values = self.values.get(family.name)
-            if values:
-                yield f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.kind}\n".encode()
+            if not values:
+                continue
+            yield f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.kind}\n".encode()
+            for some in batched(values.items()):
                 yield "".join(
-                    f"{family.name}{_braces(family.labels, labels)} {value}\n"
-                    for labels, value in values.items()
+                    f"{family.name}{_braces(family.labels, labels)} {value}\n" for labels, value in some
                 ).encode()
+
+
+def batched(found: Iterable[_Thing]) -> Iterator[Sequence[_Thing]]:
+    """So many of them at a time as take about a millisecond."""
+    left = iter(found)
+    while some := tuple(islice(left, TOGETHER)):
+        yield some
+
+
+async def _deepest(depths: Mapping[Labels, float], most: int, slices: Slices) -> list[Labels]:
+    """Labels of the queues with the most messages."""
+    found: list[tuple[float, Labels]] = []
+    for some in batched(depths.items()):
+        found = nsmallest(most, [*found, *((-depth, labels) for labels, depth in some)])
+        await slices.pause()
+    return [labels for _, labels in found]
+
+
+async def _joined(
+    name: str, values: Mapping[Labels, float], kept: set[Labels], slices: Slices
+) -> dict[Labels, float]:
+    """Samples of a family with one for all labels that are not kept."""
+    family = BY_NAME[name]
+    found: dict[Labels, float] = {}
+    others: float | None = None
+    for some in batched(values.items()):
+        for labels, value in some:
+            if labels in kept:
+                found[labels] = value
+            elif others is None:
+                others = value
+            else:
+                others = others + value if family.joined == "sum" else max(others, value)
+        await slices.pause()
+    if others is not None:
+        found[(OTHERS,) * len(family.labels)] = others
+    return found
 
 
 def _braces(names: tuple[str, ...], values: Labels) -> str:

@@ -6,6 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from journalfs.engine.state_types import QueueInfo
+from journalfs.engine.waiting import Slices
+from journalfs.live.virtual import made_at_once
 from journalfs.metrics.flows import Flow, Flows
 from journalfs.metrics.samples import OTHERS, Samples
 
@@ -27,14 +29,16 @@ def test_queues_beyond_the_deepest_are_one() -> None:
         found.add("journalfs_queue_oldest_age_seconds", age_s, *labels)
         found.add("journalfs_address_page_files", 2, labels[0])
     found.add("journalfs_up", 1)
-    top = found.top(2).values
+    top = made_at_once(found.top(2, Slices.none())).values
     assert top["journalfs_queue_messages"] == {("a1", "q"): 9, ("a2", "q"): 7, (OTHERS, OTHERS): 12}
     ages = top["journalfs_queue_oldest_age_seconds"]
     assert ages == {("a1", "q"): 2, ("a2", "q"): 30, (OTHERS, OTHERS): 4}, "the oldest of the others"
     assert top["journalfs_address_page_files"] == {("a1",): 2, ("a2",): 2, (OTHERS,): 6}
     assert top["journalfs_up"] == {(): 1}
-    assert found.top(5) is found
-    assert found.top(0).values["journalfs_queue_messages"] == {(OTHERS, OTHERS): 28}
+    assert made_at_once(found.top(5, Slices.none())) is found
+    assert made_at_once(found.top(0, Slices.none())).values["journalfs_queue_messages"] == {
+        (OTHERS, OTHERS): 28
+    }
 
 
 @pytest.mark.rule("S-422")
