@@ -18,7 +18,9 @@ OK, CRITICAL, UNKNOWN = 0, 2, 3
 @click.command(epilog="Example: journalfs health /mnt orders::billing --max 1000 --oldest 10m")
 @click.argument("store", metavar="STORE|MNT|URL", type=GivenPath())
 @click.argument("target", metavar="ADDRESS[::QUEUE]")
-@click.option("--max", "most", type=click.IntRange(min=0), help="Critical with more messages than that.")
+@click.option(
+    "--max", "most", metavar="N", type=click.IntRange(min=0), help="Critical with more messages than that."
+)
 @click.option(
     "--oldest", metavar="TIME", help="Critical where the oldest message is older: 30s, 10m, 1h, 2d."
 )

@@ -39,9 +39,23 @@ SUFFIXES = {".xml": "xml", ".parquet": "parquet", ".jsonl": "jsonl", ".json": "j
 @click.option(
     "--format", "file_format", type=click.Choice(FORMATS), help="Kind of FILE, if its name is silent."
 )
-@click.option("--prefix", default="activemq-data", show_default=True, help="lines: how journal files begin.")
-@click.option("--extension", default="amq", show_default=True, help="lines: how journal files end.")
-@click.option("--file-size", default="10485760", show_default=True, help="lines: bytes of a journal file.")
+@click.option(
+    "--prefix",
+    metavar="NAME",
+    default="activemq-data",
+    show_default=True,
+    help="lines: how journal files begin.",
+)
+@click.option(
+    "--extension", metavar="NAME", default="amq", show_default=True, help="lines: how journal files end."
+)
+@click.option(
+    "--file-size",
+    metavar="BYTES",
+    default="10485760",
+    show_default=True,
+    help="lines: bytes of a journal file.",
+)
 @filter_options
 @json_option
 def import_file(

@@ -58,6 +58,18 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 }
 """Name -> where the click command is (`module:attribute`) and the line that `journalfs --help` shows."""
 
+GROUPS: Final[dict[str, tuple[str, ...]]] = {
+    "Look at a store": ("ls", "status", "cat", "browse", "print", "explain", "diff"),
+    "Watch a store": ("top", "health", "metrics", "doctor", "tune"),
+    "Work with a mount": ("mount", "umount", "why", "undo"),
+    "Publish and take": ("put", "take", "dlq", "replay", "xa", "export", "import"),
+    "Check and mend a store": ("check", "repair", "recover", "scrub", "compact"),
+    "Make, convert and back up stores": ("create", "convert", "backup", "restore"),
+    "Work with Spark": ("pipeline",),
+    "Find out about commands": ("help", "completion"),
+}
+"""Heading -> commands below it in `journalfs help`, most used first."""
+
 
 def main() -> None:
     """Entry point."""
@@ -89,6 +101,7 @@ def command_group() -> click.Group:
     @click.group(
         cls=LazyGroup,
         table=COMMANDS,
+        groups=GROUPS,
         interrupted=interrupted,
         context_settings={"help_option_names": ["-h", "--help"]},
     )

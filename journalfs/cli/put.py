@@ -42,7 +42,12 @@ INPUT = "-"
 @click.argument("path", metavar="MNT/ADDRESS[/QUEUE] | STORE", type=GivenPath())
 @click.argument("files", metavar="[ADDRESS[::QUEUE]] [FILE...|-]", nargs=-1)
 @click.option(
-    "--as", "kind", default="in.txt", show_default=True, help="Name whose suffix tells the kind of the input."
+    "--as",
+    "kind",
+    metavar="NAME",
+    default="in.txt",
+    show_default=True,
+    help="Name whose suffix tells the kind of the input.",
 )
 @config_option
 @force_option

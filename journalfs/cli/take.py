@@ -46,7 +46,7 @@ Handle = Callable[[bytes], int]
 @click.command(epilog="Example: journalfs take /mnt/orders/billing --no-wait --exec 'jq .body >> bills'")
 @click.argument("path", metavar="MNT/ADDRESS/QUEUE | STORE", type=GivenPath())
 @click.argument("queue", metavar="[ADDRESS::QUEUE]", required=False)
-@click.option("--max", "count", type=click.IntRange(min=1), help="End after so many messages.")
+@click.option("--max", "count", metavar="N", type=click.IntRange(min=1), help="End after so many messages.")
 @click.option("--no-wait", is_flag=True, help="End when there is none, instead of waiting.")
 @click.option("--exec", "command", metavar="CMD", help="Give each to this shell command, on its input.")
 @config_option

@@ -22,7 +22,9 @@ GONE: Final = frozenset((errno.ENOTCONN, errno.ECONNABORTED))
 
 @click.command(epilog="Example: journalfs why /mnt -n 3")
 @click.argument("mountpoint", type=GivenPath(), required=False)
-@click.option("-n", "count", default=5, show_default=True, help="So many refusals, the last ones.")
+@click.option(
+    "-n", "count", metavar="N", default=5, show_default=True, help="So many refusals, the last ones."
+)
 @click.option("--printed", metavar="TEXT", help="Only refusals that a shell printed so, or of this path.")
 @json_option
 def why(*, mountpoint: Path | None, count: int, printed: str | None, as_json: bool) -> None:

@@ -52,11 +52,13 @@ def helper_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="mount.journalfs", description="Mount a message store; called by mount(8).")
     parser.add_argument("store")
     parser.add_argument("mountpoint", type=Path)
-    parser.add_argument("-o", dest="options", action="append", default=[], metavar="OPTION[,...]")
+    parser.add_argument(
+        "-o", dest="options", action="append", default=[], metavar="OPTION[,...]", help="as below"
+    )
     parser.add_argument("-r", dest="read_only", action="store_true", help="the same as -o ro")
     parser.add_argument("-w", dest="read_write", action="store_true", help="the same as -o rw")
     parser.add_argument("-f", dest="fake", action="store_true", help="check everything, mount nothing")
-    parser.add_argument("-v", dest="verbose", action="store_true")
+    parser.add_argument("-v", dest="verbose", action="store_true", help="accepted: mount(8) passes it on")
     parser.add_argument("-n", dest="no_mtab", action="store_true", help="accepted, has no meaning any more")
     parser.add_argument("-s", dest="sloppy", action="store_true", help="ignore options that are not known")
     parser.add_argument("-t", dest="filesystem", help="accepted: the type that mount(8) was asked for")

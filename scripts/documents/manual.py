@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import click
 
 from journalfs import errors
+from journalfs.cli.lazy import LazyGroup
 from journalfs.cli.main import command_group
 from journalfs_mount.options import described, described_words
 from journalfs_mount.start.helper import helper_parser
@@ -25,54 +26,90 @@ EXIT_CODES = {
     "EXIT_MOUNT_FAILED": "the filesystem could not be mounted or unmounted",
 }
 
+NAME = "look into, search and mount message stores of Apache ActiveMQ Artemis"
+
+ENVIRONMENT = [
+    ("JOURNALFS_CONFIG", "the broker's configuration (broker.xml), as --config names it"),
+    ("JOURNALFS_DERIVED", "where stores derived from older ones are kept, as --derived says"),
+    ("XDG_CACHE_HOME", "where they are kept without it: in journalfs below this directory, else ~/.cache"),
+]
+
+FILES = [
+    (
+        "STORE/journal, bindings, paging, large-messages",
+        "what a broker keeps: a broker's data directory is a STORE",
+    ),
+    ("etc/broker.xml beside STORE", "the broker's configuration, read and never written"),
+    ("STORE/journalfs.toml", "settings of the store for journalfs alone; they overrule broker.xml"),
+    ("STORE/journalfs/index", "makes opening quick; made anew where it is missing"),
+]
+
+FILES_OF_MOUNTS = [
+    *FILES,
+    ("STORE/journalfs/staging", "staged names, of no message yet"),
+    ("STORE/journalfs/unpublished", "what could not be published when it was closed"),
+    ("MOUNTPOINT/.journalfs/events.jsonl", "what happened, refusals with their reasons among it"),
+    ("MOUNTPOINT/.journalfs/status.json, mount.json", "the state of the store and of the mount"),
+]
+
+OF_MOUNTS = [("mount",), ("umount",), ("why",), ("undo",)]
+"""Commands that work with a mount."""
+
 
 def pages() -> dict[str, str]:
     """File name -> roff, of every command and of the helper of mount(8)."""
     found = {}
-    for names, command in _commands(command_group(), ("journalfs",)):
-        found[f"{'-'.join(names)}.1"] = _page(names, command)
+    for names, command, line in commands(command_group(), ("journalfs",), NAME):
+        found[f"{'-'.join(names)}.1"] = _page(names, command, line)
     found["mount.journalfs.8"] = _helper_page()
     return found
 
 
-def _commands(
-    command: click.Command, names: tuple[str, ...]
-) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    yield names, command
+def commands(
+    command: click.Command, names: tuple[str, ...], line: str
+) -> Iterator[tuple[tuple[str, ...], click.Command, str]]:
+    """Words, command and its line in the help of the group, of a command and all below it."""
+    yield names, command, line
     if isinstance(command, click.Group):
-        ctx = click.Context(command)
-        for name in command.list_commands(ctx):
-            below = command.get_command(ctx, name)
+        for name in command.list_commands(click.Context(command)):
+            below = command.get_command(click.Context(command), name)
             assert below is not None
-            yield from _commands(below, (*names, name))
+            yield from commands(below, (*names, name), _line(command, name))
 
 
-def _page(names: tuple[str, ...], command: click.Command) -> str:
+def _line(group: click.Group, name: str) -> str:
+    """What the help of a group says of a command."""
+    if isinstance(group, LazyGroup):
+        return group.line(name)
+    command = group.get_command(click.Context(group), name)
+    assert command is not None
+    return command.get_short_help_str(limit=200)
+
+
+def _page(names: tuple[str, ...], command: click.Command, line: str) -> str:
     ctx = click.Context(command, info_name=" ".join(names), help_option_names=["-h", "--help"])
-    description = _paragraphs(command.help or "")
-    lines = _head("-".join(names), 1, command.get_short_help_str(limit=200).rstrip("."))
+    lines = _head("-".join(names), 1, line.rstrip("."))
     lines += [".SH SYNOPSIS", f".B {_safe(' '.join(names))}"]
     lines += [_safe(" ".join(command.collect_usage_pieces(ctx)))]
-    lines += [".SH DESCRIPTION", *description]
+    lines += [".SH DESCRIPTION", *_paragraphs(command.help or "")]
     named = [one for one in command.get_params(ctx) if isinstance(one, click.Option)]
     options = [option.get_help_record(ctx) for option in named]
     lines += [".SH OPTIONS", *_terms([record for record in options if record])]
     if isinstance(command, click.Group):
-        below = [(name, _short(command, name)) for name in command.list_commands(ctx)]
-        lines += [".SH COMMANDS", *_terms(below)]
+        lines += [".SH COMMANDS"]
+        groups = command.grouped() if isinstance(command, LazyGroup) else [("", command.list_commands(ctx))]
+        for heading, below in groups:
+            lines += [f".SS {_safe(heading)}"] if heading else []
+            lines += _terms([(name, _line(command, name)) for name in below])
     if names == ("journalfs", "mount"):
         lines += _mount_options()
     if command.epilog:
         example = command.epilog.removeprefix("Example: ")
         lines += [".SH EXAMPLE", ".nf", _safe(example), ".fi"]
     lines += [".SH EXIT STATUS", *_terms(_exit_codes())]
+    lines += [".SH ENVIRONMENT", *_terms(ENVIRONMENT)]
+    lines += [".SH FILES", *_terms(FILES_OF_MOUNTS if names[1:2] in OF_MOUNTS else FILES)]
     return _end(lines, names)
-
-
-def _short(group: click.Group, name: str) -> str:
-    command = group.get_command(click.Context(group), name)
-    assert command is not None
-    return command.get_short_help_str(limit=200)
 
 
 def _exit_codes() -> list[tuple[str, str]]:
@@ -90,7 +127,7 @@ def _helper_page() -> str:
     lines += [".SH SYNOPSIS", ".B mount \\-t journalfs", "STORE MOUNTPOINT [\\-o OPTION[,...]]"]
     lines += [".SH DESCRIPTION", "What mount(8) and a line of /etc/fstab call for the type journalfs."]
     options = [
-        (", ".join(action.option_strings), action.help or "said by mount(8)")
+        (", ".join(action.option_strings), action.help or "")
         for action in parser._actions
         if action.option_strings
     ]
@@ -98,6 +135,7 @@ def _helper_page() -> str:
     lines += [".SH EXAMPLE", ".nf", "/var/lib/artemis/data  /mnt/artemis  journalfs  ro,nofail  0  0", ".fi"]
     codes = {"0", "1", "2", "32"}
     lines += [".SH EXIT STATUS", *_terms([code for code in _exit_codes() if code[0] in codes])]
+    lines += [".SH FILES", *_terms([("/etc/fstab", "a line of the type journalfs"), *FILES_OF_MOUNTS])]
     return _end(lines, ("journalfs", "mount"))
 
 

@@ -103,7 +103,7 @@ def test_output_of_the_caller_is_not_kept_open(store: Path, place: Path) -> None
         (["-o", "ro,allow_ohter", "STORE", "PLACE"], 1, "'allow_ohter'; did you mean 'allow_other'?"),
         (["-o", "ro,loop=slow", "STORE", "PLACE"], 1, "loop=fast or loop=stock"),
         (["--loop", "slow", "STORE", "PLACE"], 1, "'slow' is not one of"),
-        (["STORE"], 1, "Missing argument 'MOUNTPOINT'"),
+        (["STORE"], 1, "missing argument 'MOUNTPOINT'"),
     ],
 )
 def test_what_cannot_be_mounted_is_said_in_one_line(
@@ -117,8 +117,7 @@ def test_what_cannot_be_mounted_is_said_in_one_line(
     done = run("mount", *words)
     assert done.returncode == code, done.stderr
     assert text in done.stderr
-    lines = [line for line in done.stderr.splitlines() if not line.startswith(("Usage:", "Try ")) and line]
-    assert len(lines) == 1, done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
     assert mounted_at(place) is None
 
 

@@ -26,7 +26,7 @@ _NAME: Final = re.compile(r"[\w-][\w.-]*", re.ASCII)
     "--to", metavar="ADDRESS[::QUEUE]", help="Where in TARGET, unless that is an address or a queue itself."
 )
 @click.option("--only", metavar="SQL", help="Only rows of the archive that meet this condition.")
-@click.option("--name", help="Of the replay: one of another name publishes all again.")
+@click.option("--name", metavar="NAME", help="Of the replay: one of another name publishes all again.")
 @click.option(
     "--notes", metavar="DIR", help="Directory of the notes on published messages; in the archive unless told."
 )
