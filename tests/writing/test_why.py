@@ -179,3 +179,4 @@ def test_what_a_script_sees_of_a_killed_mount(tmp_path: Path) -> None:
             assert (printed in done.stdout + done.stderr, done.returncode) == (True, code), command
         taken = journalfs("take", mount.path / "a/b", "--exec", "true")
         assert (taken.returncode, "not connected" in taken.stderr) == (2, True)
+        assert journalfs("mount", tmp_path / "store", mount.path).returncode == 0
