@@ -3,6 +3,7 @@
 
 #include "bytes.h"
 #include "jfs_guard.h"
+#include "user_types.h"
 
 /* Bytes before a payload, see docs/format/records.md and docs/format/pages.md. */
 enum {
@@ -17,7 +18,6 @@ enum {
 };
 
 enum { KIND_ADD = 11, KIND_UPDATE = 12, KIND_ADD_TX = 13, KIND_UPDATE_TX = 14 };
-enum { TYPE_LARGE = 30, TYPE_MESSAGE = 45 };
 
 typedef struct {
     const uint8_t *first_byte;
@@ -36,7 +36,7 @@ static int begins_at(const uint8_t *payload, uint64_t before, uint64_t back, int
 
 static int is_record(const uint8_t *payload, uint64_t before, int64_t rid, const jfs_line *line) {
     const uint64_t back = ID_BACK + FRONT_BYTES;
-    const uint8_t type = line->source & JFS_SOURCE_CORE_LARGE ? TYPE_LARGE : TYPE_MESSAGE;
+    const uint8_t type = line->source & JFS_SOURCE_CORE_LARGE ? TYPE_LARGE_MESSAGE : TYPE_MESSAGE;
     if (before < back || payload[-TYPE_BACK] != type) return 0;
     if (load_u32(payload - LENGTH_BACK) != line->payload_bytes || load_i64(payload - ID_BACK) != line->record_id) return 0;
     return begins_at(payload, before, back + 1, rid, KIND_ADD) || begins_at(payload, before, back, rid, KIND_ADD) ||
