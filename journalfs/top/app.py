@@ -41,6 +41,8 @@ LIMITS: Final = (
     Column("Waiting", 8, right=True), Column("Dropped", 8, right=True), Column("Paging", 6),
 )  # fmt: skip
 REFUSALS: Final = (Column("When (UTC)", 19), Column("Event", 20), Column("What, and why"))
+PATH_CHARS: Final = 32
+"""Of a path in the first line: its end says most, and what follows has to be seen."""
 FILLED: Final = 8
 """Queues that the page on the disk names."""
 TABS: Final = {"queues": "Queues", "letters": "Dead letters", "disk": "Disk", "limits": "Limits",
@@ -117,11 +119,12 @@ class Overview(ActingScreen):
         if look is None:
             return Text("opening …")
         status = look.status
+        path = printable(str(self.looking.path))
         mode = "can be changed" if self.looking.changes else "read only"
         if status.get("liveBroker"):
             mode += ", beside a broker"
         facts = [
-            printable(str(self.looking.path)),
+            path if len(path) <= PATH_CHARS else "…" + path[1 - PATH_CHARS :],
             mode,
             f"{len(look.queues):,} queues",
             f"{sum(one.messages for one in look.queues):,} messages",

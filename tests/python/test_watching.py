@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -153,3 +154,20 @@ def test_headers_are_named(store: journalfs.Store) -> None:
         store.create("a::q").publish("x", colour="red")  # type: ignore[call-arg]
     with pytest.raises(NoSuchName):
         store["a::nope"].glimpses()
+
+
+@pytest.mark.rule("S-440")
+def test_queues_that_did_not_change_are_not_counted_again(tmp_path: Path) -> None:
+    assert command("create", "--journal-type", "NIO", tmp_path / "store").returncode == 0
+    with journalfs.open(tmp_path / "store", write=True) as writer:
+        writer.create("a::q").publish("one")
+        with journalfs.open(tmp_path / "store") as store:
+            before = store.overview()
+            assert store.overview() is before
+            writer["a::q"].publish("two")
+            end = time.monotonic() + 30
+            while (after := store.overview()) is before:
+                assert time.monotonic() < end, "what the writer publishes is seen"
+            assert counts(store)["a::q"] == (2, 0)
+            same = [one.name for one, other in zip(before, after, strict=True) if one is other]
+            assert same == ["DLQ::DLQ", "ExpiryQueue::ExpiryQueue"]
