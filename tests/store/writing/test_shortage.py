@@ -164,7 +164,8 @@ async def test_a_flush_that_breaks_off_leaves_no_hole(
             with suppress(JournalfsError):
                 if await store.acknowledge(("work", "work.a"), [one]):
                     told.append(one)
-        assert store.read_only == (stopped == "_begin_stage")
+        # Where a flush of this disk is slow, a task leads it that ends the writing whatever stopped it.
+        assert store.read_only or stopped == "_empty_stage"
     there = [one["id"] for one in on_disk(writable, "work.a")]
     assert not set(there) & set(told)
     async with writable.open() as store:
