@@ -57,7 +57,7 @@ class Measured(Protocol):
 
     def consumers_of(self, queue_id: QueueId) -> int: ...
 
-    def status(self) -> Mapping[str, object]: ...
+    def standing(self) -> Mapping[str, object]: ...
 
 
 def everything(address: str, queue: str | None) -> bool:
@@ -114,7 +114,7 @@ class StoreMetrics:
     # -- the store -------------------------------------------------------------------------------------------
 
     async def _add_store(self, found: Samples, slices: Slices) -> None:
-        status, core = self._store.status(), self._store.core
+        status, core = self._store.standing(), self._store.core
         await slices.pause()
         found.add("journalfs_up", 1)
         for name, key in _FLAGS.items():

@@ -145,6 +145,15 @@ class JournalStore(Horizon):
     def metrics_for(self, shown: Callable[[str, str | None], bool]) -> SlowFile:
         return self.metrics.file(shown)
 
+    def standing(self) -> Mapping[str, object]:
+        """Return what of the status needs no look at addresses, queues or damage."""
+        source = self.record_source
+        return {
+            "readOnly": self.read_only,
+            "liveBroker": self.core.live_broker or (source is not None and source.has_broker),
+            "storeGone": self._gone,
+        }
+
     def consumers_of(self, queue_id: QueueId) -> int:
         """How many readers of `.take` a queue has."""
         return 0

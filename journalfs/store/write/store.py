@@ -169,6 +169,9 @@ class WritingStore(SelfReadingStore):
             **self.admission.status_of_all(),
         }
 
+    def standing(self) -> Mapping[str, object]:
+        return {**super().standing(), "writeFailure": self.journals.failure}
+
     def consumers_of(self, queue_id: QueueId) -> int:
         return len(self.deliveries.consumers_of(queue_id))
 
