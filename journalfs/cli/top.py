@@ -33,7 +33,9 @@ SORTS = ("messages", "in", "out", "oldest", "bytes", "name")
 @json_option
 @click.option("--sort", type=click.Choice(SORTS), default="messages", help="What queues are sorted by.")
 @click.option("--filter", "wanted", metavar="TEXT", default="", help="Only queues with this in their names.")
-@click.option("--limit", type=click.IntRange(min=1), help="With --once or --json: so many queues.")
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(min=1), help="With --once or --json: so many queues."
+)
 @click.option(
     "--interval",
     metavar="SECONDS",

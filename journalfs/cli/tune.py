@@ -16,7 +16,12 @@ from journalfs.showing import advancing
 @click.command(epilog="Example: journalfs tune /var/lib/artemis/data")
 @store_argument
 @click.option(
-    "--flushes", type=click.IntRange(min=1), default=100, show_default=True, help="How many of each size."
+    "--flushes",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="How many of each size.",
 )
 @json_option
 def tune(*, store: Path, flushes: int, as_json: bool) -> None:
