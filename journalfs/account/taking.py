@@ -120,7 +120,7 @@ def entries_of(core: Core) -> list[Entry]:
             found.append(entry_of(one))
     found += (entry for entry in _damaged_messages(core) if not _is_known(seen, entry))
     found += _damaged_sends(core)
-    found += map(entry_of, core.contradictions())
+    found += map(entry_of, core.contradictions.damage())
     found += map(_missing_id, core.missing_journal_files)
     found += map(_page_set_aside, core.pages_set_aside())
     for prepared in prepared_transactions(core):

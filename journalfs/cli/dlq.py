@@ -29,7 +29,7 @@ from journalfs.cli.common import (
     through_option,
     write_json,
 )
-from journalfs.cli.letters import Chosen, Edited, edit_in_mount, edit_in_store, edited, told
+from journalfs.cli.letters import Chosen, Edited, edit_in_mount, edit_in_store, edited, planned_edit, told
 from journalfs.errors import NoOrigin, SystemFailure, WrongCall
 from journalfs.exchange.targets import mounted_store
 from journalfs.selector import compile_selector
@@ -157,19 +157,16 @@ def edit(
     path, chosen = (address, name), Chosen(selector, expired)
 
     def make(found: Sequence[bytes], known: Sequence[QueuePath]) -> Edited:
-        done = edited(path, found, program, redrive=goes_back, known=known)
-        if dry_run:
-            for made in done.lines.values():
-                sys.stdout.buffer.writelines(made)
-            return Edited()
-        return done
+        return edited(path, found, program, redrive=goes_back, known=known)
 
+    if dry_run:
+        for lines in planned_edit(store, path, chosen.going, make).lines.values():
+            sys.stdout.buffer.writelines(lines)
+        return
     if mounted_store(store) is not None:
         done = edit_in_mount(store, path, chosen.going, make)
     else:
         done = change(store, lambda opened: edit_in_store(opened, path, chosen.going, make))
-    if dry_run:
-        return
     if as_json:
         write_json([told(path, done)])
         return

@@ -25,6 +25,7 @@ from journalfs.views.origins import origin_in
 
 if TYPE_CHECKING:
     from journalfs.api import QueuePath
+    from journalfs.python.backend import Backend
     from journalfs.store.write.store import WritingStore
 
 _OF_PLACE: Final = ("id", "address", "queue", "deliveryCount")
@@ -141,6 +142,28 @@ Edit = Callable[[Sequence[bytes], Sequence["QueuePath"]], Edited]
 """Makes of the lines of a queue, and of all queues, what is to become of them."""
 
 
+def planned_edit(store: Path, queue: QueuePath, selector: str | None, edit: Edit) -> Edited:
+    """Do as the next two do, and change nothing: the store is opened for reading, beside whoever has it."""
+    from journalfs.python.store import open_store  # noqa: PLC0415 - takes long
+
+    async def plan(backend: Backend) -> Edited:
+        return edit(await _lines(backend, queue, selector), await backend.queues())
+
+    with open_store(store) as opened:
+        return opened.run(plan)
+
+
+async def _lines(backend: Backend, queue: QueuePath, selector: str | None) -> list[bytes]:
+    lines = await backend.lines(queue, selector)
+    try:
+        found: list[bytes] = []
+        while some := await lines.more():
+            found += (one for one in some if one)
+    finally:
+        lines.close()
+    return found
+
+
 async def edit_in_store(store: WritingStore, queue: QueuePath, selector: str | None, edit: Edit) -> Edited:
     """Edit the messages of a queue in one transaction of an open store. Raises JournalfsError with nothing
     changed.
@@ -148,12 +171,7 @@ async def edit_in_store(store: WritingStore, queue: QueuePath, selector: str | N
     from journalfs.python.own import OwnBackend, OwnTransaction  # noqa: PLC0415 - takes long
 
     backend = OwnBackend(store.core.shown, store)
-    lines = await backend.lines(queue, selector)
-    found: list[bytes] = []
-    while some := await lines.more():
-        found += (one for one in some if one)
-    lines.close()
-    done = edit(found, await backend.queues())
+    done = edit(await _lines(backend, queue, selector), await backend.queues())
     if done.ids:
         name = f"edit-{uuid.uuid4().hex}"
         await store.transactions.begin(name)
@@ -172,11 +190,7 @@ async def edit_in_store(store: WritingStore, queue: QueuePath, selector: str | N
 def edit_in_mount(mount: Path, queue: QueuePath, selector: str | None, edit: Edit) -> Edited:
     """The same by the files of a mount."""
     backend = MountedBackend(mount)
-    lines = drive(lambda: backend.lines(queue, selector))
-    found: list[bytes] = []
-    while some := drive(lines.more):
-        found += (one for one in some if one)
-    lines.close()
+    found = drive(lambda: _lines(backend, queue, selector))
     done = edit(found, drive(backend.queues))
     if not done.ids:
         return done

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from journalfs.bindings.model import BindingsState, FullNames
 from journalfs.damage import Damage, name_of
@@ -236,6 +236,19 @@ class HeldMessages:
 logger = logging.getLogger(__name__)
 
 
+class Contradicting(Protocol):
+    """Lists what parts of a store say against each other."""
+
+    def damage(self) -> Iterable[Damage]: ...
+
+
+class NoContradictions:
+    """A store of which nobody asked."""
+
+    def damage(self) -> Iterable[Damage]:
+        return ()
+
+
 @dataclass(slots=True, kw_only=True)
 class Core(RunsStore):
     """The live content of an open store, and the damage that was found in it."""
@@ -259,7 +272,7 @@ class Core(RunsStore):
     """Pages that only the journal's records tell of, as of when the store was opened."""
     other_damage: Callable[[], Iterable[Damage]] = tuple
     """Returns damage of the store as a whole."""
-    contradictions: Callable[[], Iterable[Damage]] = tuple
+    contradictions: Contradicting = field(default_factory=NoContradictions)
     """What bindings, journal and pages say against each other: `account.contradictions`."""
     tally: Counter[tuple[QueueId, str]] = field(default_factory=Counter)
     """Messages that left a queue since the store was opened without anybody having asked, by the name that a

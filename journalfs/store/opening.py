@@ -152,7 +152,7 @@ class Opening:
             core.loaded.missing = tuple(dict.fromkeys(chain(self.missing, *gone)))
         if not core.live_broker and not core.has_strays():
             core.missing_in_pages = tuple(self._missing_in_pages(core))
-        core.contradictions = Contradictions(core, self._contradictions(core)).damage
+        core.contradictions = Contradictions(core, self._contradictions(core))
         if loader is not None:
             store.index_holds(description, self._ledger)
         if not self.anew:  # else all that is damaged is what is asked for

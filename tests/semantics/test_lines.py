@@ -84,6 +84,8 @@ def test_parts_keep_their_names_and_content_in_the_next_mount(
     store_copy: Callable[[str], Path], tmp_path: Path
 ) -> None:
     store = store_copy("orders-basic")
+    with mounted(store, tmp_path / "mnt"):
+        pass  # the tails of empty queues come behind the parts of others from the second mount on
     seen = []
     for _ in range(2):
         with mounted(store, tmp_path / "mnt") as mount:

@@ -181,8 +181,9 @@ def test_views_have_the_names_of_a_queue(orders: MountedStore) -> None:
     for view in (queue / ".scheduled", queue / ".delivering", queue / ".where" / "n >= 0"):
         for name in ("_tail.jsonl", ".all.jsonl", ".messages", ".where"):
             assert (view / name).exists()
-        for name in (".status", ".settings", ".scheduled"):
+        for name in (".settings", ".scheduled"):
             assert not (view / name).exists()
+        assert (view / ".status").exists() == (view.parent.name == ".where")
         lines = read_lines(view)
         assert (
             (view / ".all.jsonl").read_bytes().count(b"\n")

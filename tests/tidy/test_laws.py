@@ -202,6 +202,7 @@ IN_PLACE: Final = {
     "journalfs/records/tables/following.py": "copies of rows, made anew at each start",
     "journalfs/engine/logged.py": "journal files, which hold nothing yet",
     "journalfs/engine/disk.py": "journal files, which hold nothing yet",
+    "journalfs/spark/left.py": "a note of what a job put aside: half of it is taken for none",
     "journalfs/python/own.py": "staged names of a draft, which its commit publishes",
     "mount/start/lifecycle.py": "a setting of the kernel",
 }
