@@ -86,6 +86,8 @@ BY_REASON: Final = (
         r"which is only read",
         "copy its messages into a mount of a store: `cp HISTORY/.all.jsonl ADDRESS/QUEUE/`",
     ),
+    (r"through a broker", "unmount, stop the broker, and mount without `--through`"),
+    (r"has no partitions", "leave `partitionBy` out, or write to the address: each partition is a queue"),
     (r"snapshot never changes", "copy from it; `rmdir` of the snapshot's directory removes it"),
     (r"a snapshot keeps its name", "`mkdir` another snapshot, and `rmdir` this one"),
     (r"is history", "leave it: `journal-retention-directory` and its limits say how long it is kept"),

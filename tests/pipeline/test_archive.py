@@ -319,6 +319,6 @@ def test_refusals_are_one_line(
     done = journalfs("pipeline", "archive", *given, "--output", tmp_path / "out")
     assert done.returncode == code
     assert text in done.stderr
-    assert len(done.stderr.splitlines()) == (1 if "--conf" not in arguments else 4)
+    assert len(done.stderr.splitlines()) == 1
     with pytest.raises(NotAStore, match="no archive of messages"):
         archived(spark, LocalFolder(tmp_path / "out"))

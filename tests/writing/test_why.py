@@ -175,8 +175,12 @@ def test_what_a_script_sees_of_a_killed_mount(tmp_path: Path) -> None:
         assert "Software caused connection abort" in error
         for command, printed, code in PRINTED:
             words = ["bash", "-c", command.replace("MNT", str(mount.path))]
-            done = subprocess.run(words, capture_output=True, text=True, check=False)
-            assert (printed in done.stdout + done.stderr, done.returncode) == (True, code), command
+
+            def is_so(words: list[str] = words, printed: str = printed, code: int = code) -> bool:
+                done = subprocess.run(words, capture_output=True, text=True, check=False)
+                return printed in done.stdout + done.stderr and done.returncode == code
+
+            until(is_so, f"{command}: what the kernel knew of the mount is over")
         taken = journalfs("take", mount.path / "a/b", "--exec", "true")
         assert (taken.returncode, "not connected" in taken.stderr) == (2, True)
         assert journalfs("mount", tmp_path / "store", mount.path).returncode == 0
