@@ -86,7 +86,10 @@ BY_REASON: Final = (
         r"which is only read",
         "copy its messages into a mount of a store: `cp HISTORY/.all.jsonl ADDRESS/QUEUE/`",
     ),
-    (r"through a broker", "unmount, stop the broker, and mount without `--through`"),
+    (
+        r"stop the broker and mount the store for writing",
+        "unmount, stop the broker, and mount without `--through`",
+    ),
     (r"has no partitions", "leave `partitionBy` out, or write to the address: each partition is a queue"),
     (r"snapshot never changes", "copy from it; `rmdir` of the snapshot's directory removes it"),
     (r"a snapshot keeps its name", "`mkdir` another snapshot, and `rmdir` this one"),

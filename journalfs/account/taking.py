@@ -7,7 +7,7 @@ knows already; of messages it reads only those that are known to be damaged.
 from __future__ import annotations
 
 from array import array
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
@@ -182,7 +182,7 @@ def _contents(core: Core) -> Iterator[tuple[str, QueueContent]]:
 def _names(core: Core) -> Mapping[int, str]:
     """Names of queues in full, by id: lost ones too."""
     lost = {int(one): f"{queue.address}::{queue.name}" for one, queue in core.lost.queues.items()}
-    return {**core.queue_names(), **lost}
+    return ChainMap(lost, core.queue_names())  # type: ignore[arg-type]  # neither is written to
 
 
 def _counted(content: QueueContent, damaged: Set[int]) -> Totals:
@@ -252,12 +252,16 @@ def _damaged_messages(core: Core) -> Iterator[Entry]:
     state = core.loader.state
     for message_id in state.damaged_ids():
         yield from _in_journal(core, message_id)
+    of_pages = {
+        address: [number for number in paged.numbers() if paged.summary(number).damaged]
+        for address, paged in core.pages.items()
+    }
+    if not any(of_pages.values()):
+        return  # most often: then no queue is looked at, however many there are
     for name, content in _contents(core):
         paged = core.pages.get(content.model.address)
-        for number in paged.numbers() if paged is not None else ():
-            assert paged is not None
-            if not paged.summary(number).damaged:
-                continue
+        for number in of_pages.get(content.model.address, ()):
+            assert paged is not None, "it has pages"
             places = {*paged.live(number, content.queue_id), *paged.delivering(number, content.queue_id)}
             for index in places.intersection(paged.summary(number).damaged):
                 yield _of_page(core, paged, number, index, queue=name)

@@ -36,7 +36,8 @@ def test_nothing_is_taken_away_by_it(address: Address, selector: str) -> None:
         lambda: os.close(os.open(chosen / ".where" / "color = 'red'" / ".take", os.O_RDWR | os.O_NONBLOCK)),
         (chosen / ".where" / "color = 'red'" / ".all.jsonl").unlink,
     ):
-        assert errno_of(action) == errno.EINVAL
+        # A rename gives EBADMSG: of EINVAL `mv` says that a directory is moved into itself.
+        assert errno_of(action) in (errno.EINVAL, errno.EBADMSG)
     for name in os.listdir(chosen / ".messages"):
         assert errno_of((chosen / ".messages" / name).unlink) == errno.EINVAL
     assert (bodies(queue), len(bodies(address.second))) == (there, 0)
