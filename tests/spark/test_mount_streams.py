@@ -238,7 +238,7 @@ def test_the_documented_stream_acknowledges_nothing_that_spark_cannot_read(
     assert sorted(str(row.body) for row in rows) == ["None", "before"], "no error, unless FAILFAST"
 
     def run() -> None:
-        program = documented("Streams")
+        program = documented("Streams: offsets, only new messages")
         query = run_documented(spark, program, queue.path, tmp_path, **{"2147483647": "1000"})
         try:
             query.processAllAvailable()
@@ -259,7 +259,7 @@ def test_the_documented_stream_acknowledges_nothing_that_spark_cannot_read(
 def test_the_documented_stream_takes_long_texts(spark: SparkSession, mounts: Mounts, tmp_path: Path) -> None:
     """With all that a text may hold as its limit, which Spark must take."""
     mounts.publish("x" * 2000)
-    query = run_documented(spark, documented("Streams"), mounts.queue.path, tmp_path)
+    query = run_documented(spark, documented("Streams: offsets, only new messages"), mounts.queue.path, tmp_path)
     try:
         query.processAllAvailable()
     finally:
