@@ -73,7 +73,10 @@ class StoreMetrics:
 
     async def text(self, slices: Slices) -> bytes:
         """All of it as Prometheus text."""
-        return await (await self.samples(slices)).text(slices)
+        found = await self.samples(slices)
+        made = await found.text(slices)
+        await found.let_go(slices)
+        return made
 
     def file(self, shown: Shown) -> SlicedFile:
         """A file with the samples of the `QUEUES_SHOWN` deepest queues that are `shown`, for one reader."""
@@ -81,7 +84,9 @@ class StoreMetrics:
 
         async def make(slices: Slices) -> bytes:
             found = await self.samples(slices, shown)
-            return await (await found.top(QUEUES_SHOWN, slices)).text(slices)
+            made = await (await found.top(QUEUES_SHOWN, slices)).text(slices)
+            await found.let_go(slices)
+            return made
 
         # Each second anew: what is shown may be otherwise without the store being so.
         now_ms = core.clock.now_ms

@@ -59,6 +59,12 @@ class Samples:
             joined.values[name] = values if kept is None else await _joined(name, values, kept, slices)
         return joined
 
+    async def let_go(self, slices: Slices) -> None:
+        """Free the samples in steps: of 8,000 queues at once that kept the loop for 60 ms."""
+        while self.values:
+            self.values.popitem()
+            await slices.pause()
+
     async def text(self, slices: Slices) -> bytes:
         """The format that Prometheus reads: a family after the other."""
         pieces = []
