@@ -172,7 +172,8 @@ async def test_a_page_that_was_set_aside_is_what_it_was_when_it_is_put_back(writ
             assert bodies_of(store) == bodies_of(store, "work.b") == ["paged 2010"]
             assert store.status()["pagesSetAside"] == 1
     checked = journalfs("check", writable.root)
-    assert (checked.returncode, checked.stderr.split(", ")[-1]) == (0, "1 page set aside\n")
+    assert checked.returncode == 0
+    assert ", 1 page set aside\n" in checked.stderr
     assert f"{page.parent.name}/{aside.name}" in checked.stdout
     aside.unlink()
     page.write_bytes(content)
