@@ -95,7 +95,7 @@ make_venv() {
     stamp="$VENV/.journalfs-installed"
     [ -x "$VENV/bin/python" ] || { say "Making $VENV"; "$PYTHON" -m venv "$VENV"; }
     lock="$ROOT/scripts/locks/${extras//,/-}.txt"
-    sources="$(cat "$ROOT/pyproject.toml" "$ROOT/native/build_backend.py" "$ROOT"/scripts/locks/* | sha256sum | cut -d ' ' -f 1)"
+    sources="$(cat "$ROOT/pyproject.toml" "$ROOT/native/build_backend.py" "$ROOT"/scripts/locks/*.txt | sha256sum | cut -d ' ' -f 1)"
     [ ! -e "$stamp" ] || read -r installed_sources installed_extras <"$stamp"
     if [ "$sources" = "$installed_sources" ]; then
         # What is there already stays: the demo needs less than the tests, and would take it away.
