@@ -633,6 +633,8 @@ def _bounded(
     """
     if _chosen(environment) is not None or layout.history_of is not None:
         return layout
+    if _is_derived(layout.root):
+        return layout  # its large bodies are those of what it is derived from
     named = _folder(given)
     if named.name in (*PARTS, "etc") and (named.name == "etc" or is_data_directory(named.parent)):
         named = named.parent

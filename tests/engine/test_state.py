@@ -121,7 +121,8 @@ def test_a_checkpoint_is_the_whole_state(stores: PristineStores, name: str) -> N
 
 
 def unowned(queue: QueueInfo) -> QueueInfo:
-    return msgspec.structs.replace(queue, owned=0, owned_large=0, owned_bytes=0)
+    # How many left is counted from when a state was made.
+    return msgspec.structs.replace(queue, owned=0, owned_large=0, owned_bytes=0, left=0)
 
 
 def owned(state: LiveState) -> tuple[int, int, int]:

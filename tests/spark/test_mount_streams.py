@@ -259,7 +259,9 @@ def test_the_documented_stream_acknowledges_nothing_that_spark_cannot_read(
 def test_the_documented_stream_takes_long_texts(spark: SparkSession, mounts: Mounts, tmp_path: Path) -> None:
     """With all that a text may hold as its limit, which Spark must take."""
     mounts.publish("x" * 2000)
-    query = run_documented(spark, documented("Streams: offsets, only new messages"), mounts.queue.path, tmp_path)
+    query = run_documented(
+        spark, documented("Streams: offsets, only new messages"), mounts.queue.path, tmp_path
+    )
     try:
         query.processAllAvailable()
     finally:
