@@ -111,7 +111,8 @@ LONG_BODY_BYTES: Final = 8 * 1024 * 1024
 
 MEASURED_AT_ONCE_BYTES: Final = 8 * 1024 * 1024
 """Bodies in files that are measured where their messages are found: so much of all together, inflated, which
-takes 10 ms, and 30 ms on a slow processor. The others wait until somebody asks for them, or nobody for anything."""
+takes 10 ms, and 30 ms on a slow processor. The others wait until somebody asks for them, or nobody for
+anything."""
 
 INFLATE_FREELY_BYTES: Final = 64 * 1024 * 1024
 """What any compressed body may inflate to, however short it is."""
