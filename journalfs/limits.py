@@ -109,9 +109,9 @@ INFLATED_LENGTHS_KEPT_MAX: Final = 65_536
 LONG_BODY_BYTES: Final = 8 * 1024 * 1024
 """A place in a longer body is looked for in a thread: ten milliseconds."""
 
-MEASURED_AT_ONCE_BYTES: Final = 8 * 1024 * 1024
+MEASURED_AT_ONCE_BYTES: Final = 16 * 1024 * 1024
 """Bodies in files that are measured where their messages are found: so much of all together, inflated, which
-takes 10 ms, and 30 ms on a slow processor. The others wait until somebody asks for them, or nobody for
+takes 20 ms, and 50 ms on a slow processor. The others wait until somebody asks for them, or nobody for
 anything."""
 
 INFLATE_FREELY_BYTES: Final = 64 * 1024 * 1024

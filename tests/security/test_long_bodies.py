@@ -18,6 +18,7 @@ import pytest
 import trio
 
 from journalfs.bodies.inflated import Counting
+from journalfs.limits import MEASURED_AT_ONCE_BYTES
 from journalfs.store import open_store
 from tests.differential.encode import record
 from tests.differential.encode_messages import core_header
@@ -129,6 +130,14 @@ def followed(little_store: LittleStore, tmp_path: Path) -> Iterator[tuple[Little
         yield little_store, mount
 
 
+def turn_ms_max() -> float:
+    """50 ms, or what a slow processor takes for three times what may be inflated in one turn."""
+    long = zlib.compress(bytes(MEASURED_AT_ONCE_BYTES))
+    began = time.process_time()
+    zlib.decompress(long)
+    return max(50, 3_000 * (time.process_time() - began))
+
+
 @pytest.mark.mount
 @pytest.mark.rule("S-155", "S-159")
 def test_a_bomb_that_arrives_holds_nobody_else_up(
@@ -160,5 +169,5 @@ def test_a_bomb_that_arrives_holds_nobody_else_up(
     # What others on the machine do is in both; what one turn works is in the events.
     assert statistics.median(beside) < 10 * statistics.median(alone) + 0.05
     slow = [event for event in mount.events() if event["event"] == "slow"]
-    assert all(event["busyMs"] < 50 for event in slow), slow
+    assert all(event["busyMs"] < turn_ms_max() for event in slow), slow
     os.stat(asked)
