@@ -27,6 +27,7 @@ STORES = (
     "transactions",
     "killed",
 )
+QUICK = ("orders-basic", "transactions")
 
 
 @pytest.fixture(params=[1, 3, 8192])
@@ -52,7 +53,9 @@ def assert_alike(message: Message, line: bytes) -> None:
     assert (message, hash(message), repr(message)) == (made, hash(made), repr(made))
 
 
-@pytest.mark.parametrize("name", STORES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=() if one in QUICK else pytest.mark.long) for one in STORES]
+)
 def test_messages_are_what_their_lines_say(name: str, at_once: int, tmp_path: Path) -> None:
     kept: list[tuple[Message, bytes]] = []
     rows = 0
