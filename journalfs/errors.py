@@ -89,6 +89,13 @@ def failing(doing: str, path: Path | str, *, found: bool = False) -> Iterator[No
         raise SystemFailure.from_os(error, (found and error.filename) or path, doing=doing) from error
 
 
+def single(error: BaseException) -> BaseException:
+    """The one error of a group that has one."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
 class MountRefused(JournalfsError, identifier="mount-refused", exit_code=EXIT_SYSTEM):
     """A mount refused what its files were asked for; `system_errno` is what it said."""
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from journalfs.errors import DependencyMissing, WrongCall
+from journalfs.errors import DependencyMissing, WrongCall, single
 
 if TYPE_CHECKING:
     import asyncio
@@ -195,13 +195,6 @@ class Owner:
                 self._ready.set()
 
             await self._serve(ready)
-
-
-def single(error: BaseException) -> BaseException:
-    """The one error of a group that has one."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
 
 
 class FromThreads:

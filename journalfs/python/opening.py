@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from journalfs.config.database import DatabaseStore, kept_text
 from journalfs.config.layout import locate_store
-from journalfs.errors import JournalfsError, ReadOnlyStore, SystemFailure, WrongCall
+from journalfs.errors import JournalfsError, ReadOnlyStore, SystemFailure, WrongCall, single
 from journalfs.exchange.targets import mounted_store
 from journalfs.python.backend import Backend
 from journalfs.python.links import (
@@ -26,7 +26,6 @@ from journalfs.python.links import (
     InThreads,
     Owner,
     running_library,
-    single,
 )
 from journalfs.python.mounts import mount_of, mount_of_store
 from journalfs.store_owner import owner_of

@@ -16,7 +16,7 @@ from journalfs.python.own import OwnBackend
 from journalfs.store.store import JournalStore
 from journalfs.through import broker as brokers
 from journalfs.through.broker import Broker, Send, send_to
-from journalfs.through.encoding import encoded_run, line_of
+from journalfs.through.encoding import line_of
 from journalfs.views.views import ALL_NAME
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ class ThroughBackend(OwnBackend):
         address, queue = place
         known = self.store.address(address)
         if known is None:
-            await self._broker.create(address, None, multicast=False)
+            await self._broker.create(address, None)
         if queue is not None and (known is None or known.queue(queue) is None):
-            await self._broker.create(address, queue, multicast=False)
+            await self._broker.create(address, queue)
 
     async def begin(self) -> ThroughTransaction:
         connection = await self._broker.connection()
@@ -101,8 +101,7 @@ class ThroughBackend(OwnBackend):
 def _send(place: Place, lines: bytes) -> Send:
     framer = Framer(Framing.ENVELOPES)
     messages = [*framer.feed(lines), *framer.finish()]
-    target = place[0] if place[1] is None else f"{place[0]}::{place[1]}"
-    return Send(target, encoded_run(messages))
+    return Send.to(*place, messages)
 
 
 class ThroughTaken:

@@ -2,6 +2,6 @@
 to the broker by AMQP.
 
 `wire` moves bytes between proton's engine and trio's streams, `links` sends, receives and ends transactions
-over it, `management` asks the broker for what AMQP has no word for. `backend` puts them below the Python
-interface.
+over it, `management` asks the broker for what AMQP has no word for. `store` is what
+a mount writes to.
 """

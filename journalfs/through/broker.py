@@ -14,7 +14,9 @@ import trio
 
 from journalfs.api import QueuePath
 from journalfs.errors import HeldByReaders
+from journalfs.message.outgoing import Outgoing
 from journalfs.through.broker_url import BrokerUrl
+from journalfs.through.encoding import encoded_run
 from journalfs.through.errors import BrokerAway, BrokerRefused, OtherBroker
 from journalfs.through.links import Coordinator, Received, Receiver, Sender, Transaction
 from journalfs.through.management import BROKER, Management, of_queue
@@ -22,6 +24,8 @@ from journalfs.through.wire import Wire, connect
 
 RECONNECT_S: Final = 30.0
 """How long a change waits for a broker that was lost: as long as a restart takes."""
+ROUTING_TYPE: Final = "ANYCAST"
+"""Of what is made here: a queue whose messages are shared out, as `mkdir` makes in a store."""
 TRY_AGAIN_S: Final = 0.25
 SENDS_MAX: Final = 3
 """How often the same messages are sent. A broker that is lost each time is lost by what it gets."""
@@ -45,6 +49,10 @@ class Send:
 
     target: str
     messages: Sequence[bytes]
+
+    @classmethod
+    def to(cls, address: str, queue: str | None, messages: Sequence[Outgoing]) -> Send:
+        return cls(address if queue is None else f"{address}::{queue}", encoded_run(messages))
 
 
 class Broker:
@@ -246,16 +254,15 @@ class Broker:
 
     # -- addresses and queues --------------------------------------------------------------------------------
 
-    async def create(self, address: str, queue: str | None, *, multicast: bool) -> None:
-        kind = "MULTICAST" if multicast else "ANYCAST"
+    async def create(self, address: str, queue: str | None) -> None:
         management = (await self.connection()).management
         if queue is None:
-            await management.call(BROKER, "createAddress", address, kind)
+            await management.call(BROKER, "createAddress", address, ROUTING_TYPE)
             return
         made = {
             "name": queue,
             "address": address,
-            "routing-type": kind,
+            "routing-type": ROUTING_TYPE,
             "durable": True,
             "auto-delete": False,
         }

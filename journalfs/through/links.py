@@ -131,9 +131,7 @@ class Received:
     async def give_back(self, *, failed: bool) -> None:
         """Let others have it; `failed` counts an attempt."""
         self._delivery.local.failed = failed
-        self._delivery.update(Disposition.MODIFIED if failed else Disposition.RELEASED)
-        self._delivery.settle()
-        self._link.wire.flush()
+        self.settle(Disposition.MODIFIED if failed else Disposition.RELEASED)
 
 
 class Receiver(_Opened):

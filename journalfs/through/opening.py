@@ -8,10 +8,11 @@ from typing import TypeVar
 
 import trio
 
-from journalfs.errors import WrongCall
+from journalfs.errors import WrongCall, single
 from journalfs.store.node_lock import node_id_of
 from journalfs.store.reading import open_store
 from journalfs.store.store import JournalStore
+from journalfs.store.write.opening import change_in
 from journalfs.through.broker import Broker
 from journalfs.through.broker_url import BrokerUrl
 from journalfs.through.store import ThroughStore
@@ -48,24 +49,4 @@ def change_through(path: Path, url: str, action: Callable[[ThroughStore], Awaita
     raises.
     """
     store = open_through(path, url)
-
-    async def act() -> T:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(store.broker.keep)
-            done = await action(store)
-            nursery.cancel_scope.cancel()
-        return done
-
-    try:
-        return trio.run(act)
-    except BaseExceptionGroup as group:
-        raise single(group) from None
-    finally:
-        store.close()
-
-
-def single(error: BaseException) -> BaseException:
-    """The one error of a group that has one."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
+    return trio.run(change_in, store, action, store.broker.keep)

@@ -26,7 +26,6 @@ from journalfs.store.reading import ReadingStore
 from journalfs.store.snapshots import Snapshots
 from journalfs.through.broker import Broker, Send
 from journalfs.through.consuming import ThroughConsumer
-from journalfs.through.encoding import encoded_run
 from journalfs.through.errors import NotThrough
 from journalfs.through.publisher import ThroughPublisher
 from journalfs.through.transactions import NoPrepared, ThroughTransactions
@@ -80,7 +79,7 @@ class ThroughStore(ReadingStore):
 
     async def _publish(self, address: str, queue: str | None, messages: Sequence[Outgoing]) -> None:
         async with self.changing():
-            await self.broker.publish([_send(address, queue, messages)])
+            await self.broker.publish([Send.to(address, queue, messages)])
 
     async def publish_files(
         self, address: str, queue: str | None, files: Sequence[tuple[Path, str]], patience: Patience
@@ -95,7 +94,7 @@ class ThroughStore(ReadingStore):
         for address, queue, files in sends:
             self._see(address, queue)
             messages = [one async for some in messages_in(files) for one in some]
-            encoded.append(_send(address, queue, messages))
+            encoded.append(Send.to(address, queue, messages))
         if any(one.messages for one in encoded):
             async with self.changing():
                 await self.broker.publish(encoded)
@@ -145,11 +144,11 @@ class ThroughStore(ReadingStore):
 
     async def create_address(self, name: str) -> None:
         async with self.changing():
-            await self.broker.create(name, None, multicast=False)
+            await self.broker.create(name, None)
 
     async def create_queue(self, address: str, name: str) -> None:
         async with self.changing():
-            await self.broker.create(address, name, multicast=False)
+            await self.broker.create(address, name)
 
     async def delete_address(self, name: str) -> None:
         found = self.address(name)
@@ -271,7 +270,3 @@ class _NothingKept:
 
 def _refuse(reason: str) -> Never:
     raise NotThrough(reason)
-
-
-def _send(address: str, queue: str | None, messages: Sequence[Outgoing]) -> Send:
-    return Send(address if queue is None else f"{address}::{queue}", encoded_run(messages))

@@ -25,6 +25,7 @@ from journalfs.errors import (
 )
 from journalfs.records.description import refuse_derived
 from journalfs.records.kinds import older_kinds
+from journalfs.store.store import JournalStore
 from journalfs.store.write.acquiring import Acquiring, AcquiringUnkept
 from journalfs.store.write.elsewhere import AcquiringElsewhere
 from journalfs.store.write.store import SyncMode, WritingStore
@@ -105,6 +106,7 @@ def _unsynced(settings: JournalSettings) -> JournalSettings:
 # A store that is opened for one change, and closed again.
 
 T = TypeVar("T")
+StoreT = TypeVar("StoreT", bound=JournalStore)
 
 
 def open_alone(path: Path) -> WritingStore:
@@ -130,7 +132,7 @@ def change(path: Path, action: Callable[[WritingStore], Awaitable[T]]) -> T:
 
 
 async def change_in(
-    store: WritingStore, action: Callable[[WritingStore], Awaitable[T]], work: Callable[[], Awaitable[None]]
+    store: StoreT, action: Callable[[StoreT], Awaitable[T]], work: Callable[[], Awaitable[None]]
 ) -> T:
     """Do something to an open store while `work` goes on, its own or that of its journals alone; then close
     it. Raises what `action` raises.
